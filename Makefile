@@ -1,0 +1,62 @@
+# Statekeep's tasks. `make help` lists them; `make` alone regenerates the stubs.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+PROTOS := $(shell find proto/statekeep -name '*.proto')
+STUBS  := clients/python
+
+.DEFAULT_GOAL := generate
+.PHONY: generate stubs-python run test lint format bench check-generated clean help
+
+generate: stubs-python ## Regenerate the stubs of every client language from proto/
+
+stubs-python: $(VENV)/.dev ## Regenerate the Python stubs, with their type stubs
+	$(BIN)/python -m grpc_tools.protoc -Iproto --plugin=protoc-gen-mypy=$(BIN)/protoc-gen-mypy \
+	  --plugin=protoc-gen-mypy_grpc=$(BIN)/protoc-gen-mypy_grpc \
+	  --python_out=$(STUBS) --grpc_python_out=$(STUBS) --mypy_out=quiet:$(STUBS) --mypy_grpc_out=quiet:$(STUBS) $(PROTOS)
+
+run: $(VENV)/.run ## Serve from memory on 127.0.0.1:50051 (ARGS="--listen 127.0.0.1:0" for other flags)
+	@exec $(BIN)/statekeep serve $(ARGS)
+
+test: $(VENV)/.dev ## Run every test (ARGS="-k history" for some)
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(VENV)/.dev ## Check style, types and the contract
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/buf lint proto
+	$(BIN)/buf breaking proto --against proto/released.binpb
+
+format: $(VENV)/.dev ## Format the code and the contract
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+	$(BIN)/buf format -w proto
+
+bench: $(VENV)/.dev ## Measure speed and memory, in one run, against floors of the same server
+	$(BIN)/python -m bench $(ARGS)
+
+check-generated: $(VENV)/.dev ## Fail where the committed stubs are not what proto/ makes
+	@$(BIN)/python tools/check_generated.py
+
+clean: ## Remove what the tasks made
+	rm -rf $(VENV) .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+help: ## List the tasks
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## /\1\t/' | expand -t 18
+
+# What the tasks need: Python 3.11 or newer with venv and pip, and the packages of pyproject.toml.
+$(VENV)/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+	  { echo "Statekeep needs Python 3.11 or newer; $(PYTHON) is older. Try: make PYTHON=python3.12" >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); \
+	  echo "Python's venv module is missing (Debian: apt-get install python3-venv)" >&2; exit 1; }
+
+$(VENV)/.run: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $(VENV)/.run $@
