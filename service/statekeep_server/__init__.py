@@ -1,0 +1,1 @@
+"""The Statekeep server: rules in core/, records in engines/, gRPC in rpc/."""

@@ -1,0 +1,123 @@
+"""The settings of `statekeep serve`: each declared once, here, for flags, environment, file and documentation.
+
+A flag wins over the environment, the environment over the file, the file over the default.
+"""
+
+import difflib
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from statekeep_server.core.scratch import DEFAULT_IDLE_TTL
+
+_UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h|d|)")
+
+
+class ConfigError(Exception):
+    """A setting that cannot be taken; the text says which, and what would be right."""
+
+
+def seconds(given: str | float) -> float:
+    """Return a duration: a number of seconds, or text with a unit (ms, s, m, h or d). ValueError otherwise."""
+    match = _DURATION.fullmatch(str(given).strip())
+    if match is None or isinstance(given, bool):
+        raise ValueError("give seconds, or a number with ms, s, m, h or d, such as 20 or 1.5h")
+    return float(match[1]) * _UNITS[match[2]]
+
+
+def _addresses(given: str | list[str]) -> tuple[str, ...]:
+    listed = given.split(",") if isinstance(given, str) else given
+    addresses = tuple(str(address).strip() for address in listed)
+    for address in addresses:
+        _check_address(address)
+    if not addresses:
+        raise ValueError("give at least one address")
+    return addresses
+
+
+def _check_address(address: str) -> None:
+    if address.startswith("unix:"):
+        if not address.removeprefix("unix:"):
+            raise ValueError("give a path after unix:, such as unix:/run/statekeep.sock")
+        return
+    host, _, port = address.rpartition(":")
+    if not host or not port.isdecimal() or int(port) > 65535:
+        raise ValueError(f"{address!r} is no address; give HOST:PORT (port 0 takes a free one) or unix:PATH")
+
+
+def _store(given: str) -> str:
+    from statekeep_server.engines import NAMES
+
+    if given not in NAMES:
+        raise ValueError(f"there is no store {given!r}; there is: {', '.join(NAMES)}")
+    return given
+
+
+def _setting(default: Any, parse: Callable[[Any], Any], metavar: str, text: str, *, many: bool = False) -> Any:
+    return field(default=default, metadata={"parse": parse, "metavar": metavar, "help": text, "many": many})
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What `statekeep serve` can be told."""
+
+    listen: tuple[str, ...] = _setting(
+        ("127.0.0.1:50051",),
+        _addresses,
+        "ADDR",
+        "HOST:PORT (port 0 takes a free one) or unix:PATH; may stand several times",
+        many=True,
+    )
+    store: str = _setting("memory:", _store, "URL", "where records are kept: memory: (gone when the server ends)")
+    grace: float = _setting(
+        20.0, seconds, "TIME", "how long calls in flight may go on after SIGTERM or SIGINT before they are cancelled"
+    )
+    scratch_idle_ttl: float = _setting(
+        DEFAULT_IDLE_TTL, seconds, "TIME", "how long a scratch instance lives unused; 0 for ever"
+    )
+
+
+def load(flags: Mapping[str, Any], environment: Mapping[str, str], file: Path | None) -> Settings:
+    """Return the settings in force; ConfigError where one cannot be taken, or is unknown in the file.
+
+    Unknown variables of the environment are passed over: a container platform may set STATEKEEP_… of its own.
+    """
+    in_file = _read(file) if file else {}
+    chosen: dict[str, Any] = {}
+    for setting in fields(Settings):
+        name = setting.name
+        variable = f"STATEKEEP_{name.upper()}"
+        if flags.get(name) is not None:
+            chosen[name] = _parsed(setting.metadata["parse"], flags[name], f"--{name.replace('_', '-')}")
+        elif variable in environment:
+            chosen[name] = _parsed(setting.metadata["parse"], environment[variable], variable)
+        elif name in in_file:
+            chosen[name] = _parsed(setting.metadata["parse"], in_file[name], f"{file}: {name}")
+    return Settings(**chosen)
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        read = tomllib.loads(file.read_text())
+    except OSError as error:
+        raise ConfigError(f"{file} cannot be read: {error.strerror}") from error
+    except ValueError as error:
+        raise ConfigError(f"{file} is not TOML: {error}") from error
+    known = [setting.name for setting in fields(Settings)]
+    for name in read:
+        if name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+            raise ConfigError(f"{file} has an unknown key {name!r}; {hint}")
+    return read
+
+
+def _parsed(parse: Callable[[Any], Any], given: Any, source: str) -> Any:
+    try:
+        return parse(given)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise ConfigError(f"{source}: {error}") from error

@@ -1,0 +1,345 @@
+"""The rules of Memory: versioned values under keys, in a scope.
+
+A scope is a partition; a key is a log of it, a version a record with its version as number. `revision` counts
+every write of the scope. Each public function is one RPC: `(view, request, call)` to what is answered, or to the
+`Change` that is to be made.
+"""
+
+from collections.abc import Iterator, Sequence
+
+from statekeep.v1 import memory_pb2 as pb
+
+from statekeep_server.core import clock, values
+from statekeep_server.core.errors import Reason, StatekeepError, invalid
+from statekeep_server.core.identifiers import expected, memory_key, scope_name, writable_key
+from statekeep_server.core.journal import KEY, MAX_NUMBER, PURGES, Call, Change, Limits, Record, View
+from statekeep_server.core.pages import Page, revision_cursor
+from statekeep_server.core.requests import Request
+from statekeep_server.core.wire import field, frame, without_tail
+
+PARTITIONS = "m"
+"""What the partitions of scopes begin with."""
+
+_VALUE_TAG = b"\x22"  # MemoryEntry.value, field 4: kept as an entry's last, so that a read may leave it out
+_KEYS_IN_A_PURGE_RECORD = 2**20  # bytes
+
+
+def partition(scope: pb.Scope, path: str = "scope") -> str:
+    """Return the partition of a scope. Partitions sort as scopes do: by name, then namespace, flow, execution."""
+    if not pb.SCOPE_TYPE_UNSPECIFIED <= scope.type <= pb.SCOPE_TYPE_EXECUTION:
+        raise invalid(f"{path}.type", "is unknown; use namespace (1), flow (2) or execution (3)")
+    name = scope_name(scope.name, f"{path}.name")
+    return f"{PARTITIONS}{name}\0{scope.type or pb.SCOPE_TYPE_NAMESPACE}"
+
+
+def scope_of(partition: str) -> pb.Scope:
+    """Return the scope whose partition this is."""
+    name, _, kind = partition[len(PARTITIONS) :].partition("\0")
+    return pb.Scope(type=pb.ScopeType.ValueType(int(kind)), name=name)
+
+
+# --- writing
+
+
+def set_key(view: View, request: pb.MemorySetRequest, call: Call) -> Change[bytes]:
+    """Write a new version of a key."""
+    sent = Request(request, request.request_id)
+    if (answer := sent.known(view)) is not None:
+        return Change(answer)
+    record = _version(view, request, call, view.revision + 1, "")
+    return _written(view, sent, [record])
+
+
+def set_keys(view: View, request: pb.MemoryBatchSetRequest, call: Call) -> Change[bytes]:
+    """Write several keys of one scope, all or none."""
+    sent = Request(request, request.request_id)
+    if (answer := sent.known(view)) is not None:
+        return Change(answer)
+    _check_batch(request)
+    records: list[Record] = []
+    keys: dict[str, int] = {}
+    for index, one in enumerate(request.sets):
+        record = _version(view, one, call, view.revision + 1 + index, f"sets[{index}].")
+        if record.log in keys:
+            raise invalid(
+                f"sets[{index}].key",
+                "is the same as sets[{first}].key; name each key once",
+                first=keys[record.log],
+            )
+        keys[record.log] = index
+        records.append(record)
+    return _written(view, sent, records)
+
+
+def delete_key(view: View, request: pb.MemoryDeleteRequest, call: Call) -> Change[bytes]:
+    """Hide a key behind a tombstone. A key without a value is left as it is, and its tombstone, if any, answered."""
+    sent = Request(request, request.request_id)
+    if (answer := sent.known(view)) is not None:
+        return Change(answer)
+    key = writable_key(request.key, "key")
+    head = _head(view, key, call.now)
+    if request.HasField("expected_version"):
+        _check_version(head, request.expected_version, key, "")
+    if head is None or head.deleted:
+        return _remembered(view, sent, head.frame if head else b"")
+    entry = pb.MemoryEntry(version=_next_version(view, KEY + key, key), deleted=True)
+    return _written(view, sent, [_record(view, request.scope, key, entry, call, view.revision + 1, b"")])
+
+
+def purge(view: View, request: pb.MemoryPurgeRequest, call: Call) -> Change[bytes]:
+    """Remove old versions for good. The highest version of a key stays known, so none comes twice."""
+    _check_purge(request)
+    if request.HasField("key"):
+        logs: Iterator[str] | Sequence[str] = [KEY + writable_key(request.key, "key")]
+    else:
+        logs = view.logs(KEY)
+    trims: list[Record] = []
+    keys: list[str] = []
+    head_lost = False
+    for log in logs:
+        gone = _purged(view, log, request, call.now)
+        if gone:
+            keys.append(log[len(KEY) :])
+            trims += gone
+            head_lost = head_lost or gone[-1].number == view.number(log)
+    answer = pb.MemoryPurgeResponse(versions_deleted=len(trims), keys_affected=len(keys)).SerializeToString()
+    if not trims:
+        return Change(answer)
+    revision = view.revision + 1
+    record = _purge_record(request, keys, len(trims), call, revision)
+    return Change(answer, [record], trims, oldest=revision if head_lost else 0)
+
+
+# --- reading
+
+
+def get_key(view: View, request: pb.MemoryGetRequest, call: Call) -> bytes:
+    """Read a key's newest version, or the one asked for."""
+    key = memory_key(request.key, "key")
+    if request.HasField("version"):
+        number = request.version
+        if number < 1:
+            raise invalid("version", "is {number}; versions count from 1", number=number)
+        record = view.upto(KEY + key, number)
+        if record is None or record.number != number or 0 < record.expires <= call.now:
+            return b""
+    else:
+        record = _head(view, key, call.now)
+    if record is None or (record.deleted and not request.include_deleted):
+        return b""
+    return record.frame
+
+
+def get_keys(view: View, request: pb.MemoryBatchGetRequest, call: Call) -> bytes:
+    """Read several keys from one point in time; each once, in the order they were first named."""
+    frames: list[bytes] = []
+    missing: list[bytes] = []
+    keys = dict.fromkeys(memory_key(key, f"keys[{index}]") for index, key in enumerate(request.keys))
+    for key in keys:
+        record = _head(view, key, call.now)
+        if record is None or record.deleted:
+            missing.append(field(b"\x12", key.encode()))
+        else:
+            frames.append(record.frame)
+    answer = b"".join(frames + missing)
+    if len(answer) > call.limits.message:
+        raise StatekeepError(
+            Reason.LIMIT_REACHED,
+            "The answer is {size} bytes, and the limit {limit} is {max}; ask for fewer keys at once",
+            size=len(answer),
+            limit="message bytes",
+            max=call.limits.message,
+        )
+    return answer
+
+
+def list_keys(view: View, request: pb.MemoryListRequest, call: Call) -> bytes:
+    """List the keys that have a value, in bytewise order."""
+    page = Page(request, call.limits)
+    for log in view.logs(KEY + request.prefix, KEY + page.cursor if page.cursor else ""):
+        key = log[len(KEY) :]
+        record = _head(view, key, call.now)
+        if record is None or (record.deleted and not request.include_deleted):
+            continue
+        if not page.take(shown(record, request.include_values), key):
+            break
+    return page.answer()
+
+
+def list_purges(view: View, request: pb.MemoryListPurgesRequest, call: Call) -> bytes:
+    """List what was purged, newest first."""
+    page = Page(request, call.limits)
+    for record in view.scan(PURGES, before=revision_cursor(page), newest_first=True):
+        if not page.take(record.frame, str(record.revision)):
+            break
+    return page.answer()
+
+
+def scope_info(view: View, partition: str, call: Call) -> bytes | None:
+    """Return a scope's line in ListScopes; None where no key of it has a value."""
+    count = view.live(KEY, call.now)
+    if not count:
+        return None
+    return frame(pb.MemoryScopeInfo(scope=scope_of(partition), entry_count=count).SerializeToString())
+
+
+# --- how
+
+
+def visible(record: Record, now: int) -> bool:
+    """Whether a version may be read at all: an expired one is read nowhere any more."""
+    return not 0 < record.expires <= now
+
+
+def _head(view: View, key: str, now: int) -> Record | None:
+    record = view.head(KEY + key)
+    if record is None or 0 < record.expires <= now:
+        return None
+    return record
+
+
+def shown(record: Record, include_value: bool) -> bytes:
+    """Return a version's frame, with its value or without."""
+    return record.frame if include_value else without_tail(record.frame, record.value_size)
+
+
+def _check_version(head: Record | None, wanted: int, key: str, path: str) -> None:
+    expected(wanted, f"{path}expected_version")
+    current = 0 if head is None or head.deleted else head.number
+    if current != wanted:
+        raise StatekeepError(
+            Reason.VERSION_MISMATCH,
+            "Key '{key}' has version {actual}, not {expected} (0: no value); read it and decide again",
+            key=key,
+            actual=current,
+            expected=wanted,
+        )
+
+
+def _next_version(view: View, log: str, key: str) -> int:
+    number = view.number(log) + 1
+    if number > MAX_NUMBER:
+        raise StatekeepError(
+            Reason.LIMIT_REACHED,
+            "Key '{key}' has no version left below {max}",
+            key=key,
+            limit="version",
+            max=MAX_NUMBER,
+        )
+    return number
+
+
+def _version(view: View, request: pb.MemorySetRequest, call: Call, revision: int, path: str) -> Record:
+    """Return the record of a new version, `path` being where the request stands in the one that was sent."""
+    key = writable_key(request.key, f"{path}key")
+    if not request.HasField("value"):
+        raise invalid(f"{path}value", "is missing; set json, text or data (JSON null is a value)")
+    value = request.value
+    values.check(value, f"{path}value")
+    if request.HasField("expected_version"):
+        _check_version(_head(view, key, call.now), request.expected_version, key, path)
+    entry = pb.MemoryEntry(version=_next_version(view, KEY + key, key), value_type=values.value_type(value))
+    if request.HasField("ttl"):
+        clock.stamp(entry.expire_time, clock.expiry(request.ttl, call.now, f"{path}ttl"))
+    for name in ("execution_id", "flow_id", "flow_name"):
+        if request.HasField(name):
+            setattr(entry, name, getattr(request, name))
+    if request.labels:
+        entry.labels.update(request.labels)
+    return _record(view, request.scope, key, entry, call, revision, field(_VALUE_TAG, value.SerializeToString()), path)
+
+
+def _record(
+    view: View,
+    scope: pb.Scope,
+    key: str,
+    entry: pb.MemoryEntry,
+    call: Call,
+    revision: int,
+    value: bytes,
+    path: str = "",
+) -> Record:
+    stored_scope = entry.scope
+    stored_scope.type = scope.type or pb.SCOPE_TYPE_NAMESPACE
+    stored_scope.name = scope_name(scope.name, f"{path}scope.name")
+    entry.key = key
+    clock.stamp(entry.create_time, call.now)
+    entry.entry_id = f"{view.life:x}-{revision:x}"
+    entry.revision = revision
+    payload = entry.SerializeToString() + value
+    check_size(len(payload), call.limits, f"{path}value")
+    expires = entry.expire_time.ToMicroseconds() if entry.HasField("expire_time") else 0
+    return Record(KEY + key, revision, entry.version, frame(payload), "", len(value), entry.deleted, expires)
+
+
+def check_size(size: int, limits: Limits, path: str) -> None:
+    """Refuse a record that is too large to store."""
+    if size > limits.record:
+        raise StatekeepError(
+            Reason.VALUE_TOO_LARGE,
+            "The record would be {size} bytes; at most {max} are allowed",
+            field=path,
+            size=size,
+            max=limits.record,
+        )
+
+
+def _written(view: View, sent: Request, records: Sequence[Record]) -> Change[bytes]:
+    answer = b"".join([shown(record, include_value=False) for record in records])
+    return _remembered(view, sent, answer, records)
+
+
+def _remembered(view: View, sent: Request, answer: bytes, records: Sequence[Record] = ()) -> Change[bytes]:
+    kept, trims = sent.remember(view, view.revision + len(records) + 1, answer)
+    return Change(answer, [*records, *kept], trims)
+
+
+def _check_batch(request: pb.MemoryBatchSetRequest) -> None:
+    if not request.sets:
+        raise invalid("sets", "is empty; send at least one")
+    first = partition(request.sets[0].scope, "sets[0].scope")
+    for index, one in enumerate(request.sets):
+        if partition(one.scope, f"sets[{index}].scope") != first:
+            raise invalid(f"sets[{index}].scope", "is not the scope of sets[0]; a batch is of one scope")
+        if one.request_id:
+            raise invalid(f"sets[{index}].request_id", "is set; inside a batch only the batch carries one")
+
+
+def batch_partition(request: pb.MemoryBatchSetRequest) -> str:
+    """Return the partition of a batch: its first set's."""
+    if not request.sets:
+        raise invalid("sets", "is empty; send at least one")
+    return partition(request.sets[0].scope, "sets[0].scope")
+
+
+def _check_purge(request: pb.MemoryPurgeRequest) -> None:
+    if request.HasField("key") == request.all_keys:
+        raise invalid("key", "and all_keys: give one of the two, key for one key, all_keys for every key of the scope")
+    if request.keep < 0:
+        raise invalid("keep", "is {keep}; give how many of the newest versions stay, from 0", keep=request.keep)
+
+
+def _purged(view: View, log: str, request: pb.MemoryPurgeRequest, now: int) -> Sequence[Record]:
+    """Return the versions of one key that go, oldest first."""
+    versions = [record for record in view.scan(log) if visible(record, now)]
+    if not request.all_keys:
+        return versions[: max(0, len(versions) - request.keep)]
+    head = view.head(log)
+    if head is not None and head.deleted:
+        return versions if request.include_deleted else ()
+    return versions[: max(0, len(versions) - request.keep)]
+
+
+def _purge_record(
+    request: pb.MemoryPurgeRequest, keys: Sequence[str], deleted: int, call: Call, revision: int
+) -> Record:
+    purge = pb.MemoryPurgeRecord(versions_deleted=deleted, keep=request.keep, keys_affected=len(keys))
+    purge.scope.CopyFrom(scope_of(partition(request.scope)))
+    clock.stamp(purge.create_time, call.now)
+    room = _KEYS_IN_A_PURGE_RECORD
+    for key in keys:
+        room -= len(key) + 4  # tag and length
+        if room < 0:
+            break
+        purge.keys.append(key)
+    return Record(PURGES, revision, revision, frame(purge.SerializeToString()))

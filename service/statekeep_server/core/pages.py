@@ -1,0 +1,82 @@
+"""Pages: their size, and tokens that hold where the next one begins and fit only the request they came from."""
+
+import base64
+import binascii
+
+from statekeep.v1 import memory_pb2, state_store_pb2
+
+from statekeep_server.core.errors import StatekeepError, invalid
+from statekeep_server.core.fingerprints import fingerprint
+from statekeep_server.core.journal import Limits
+from statekeep_server.core.wire import field
+
+_PRINT_BYTES = 16
+
+PagedRequest = (
+    memory_pb2.MemoryListRequest
+    | memory_pb2.MemoryListPurgesRequest
+    | memory_pb2.MemoryListScopesRequest
+    | state_store_pb2.ListCheckpointsRequest
+    | state_store_pb2.ListBranchesRequest
+    | state_store_pb2.ListThreadsRequest
+)
+
+
+class Page:
+    """One page: how many items it may hold, and the cursor it begins after ("" for the first page)."""
+
+    def __init__(self, request: PagedRequest, limits: Limits) -> None:
+        self.size = _size(request.page_size, limits)
+        self._print = fingerprint(request, "page_size", "page_token")
+        self.cursor = self._read(request.page_token) if request.page_token else ""
+        self._room = limits.record
+        self._frames: list[bytes] = []
+        self._last = ""
+        self._more = False
+
+    def take(self, frame: bytes, cursor: str) -> bool:
+        """Put an item on the page, with the cursor that leads on from it; False where the page is full without it."""
+        if len(self._frames) >= self.size or (self._frames and len(frame) > self._room):
+            self._more = True
+            return False
+        self._frames.append(frame)
+        self._room -= len(frame)
+        self._last = cursor
+        return True
+
+    def answer(self) -> bytes:
+        """Return the response: the items in field 1, the next page's token in field 2."""
+        token = self._token() if self._more else b""
+        return b"".join((*self._frames, token))
+
+    def _token(self) -> bytes:
+        token = base64.urlsafe_b64encode(self._print + self._last.encode())
+        return field(b"\x12", token)
+
+    def _read(self, token: str) -> str:
+        try:
+            raw = base64.b64decode(token, altchars=b"-_", validate=True)
+            if raw[:_PRINT_BYTES] == self._print:
+                return raw[_PRINT_BYTES:].decode()
+        except (binascii.Error, ValueError):
+            pass
+        raise _foreign_token()
+
+
+def revision_cursor(page: Page) -> int | None:
+    """Return a page's cursor where it is a revision; None on the first page."""
+    if not page.cursor:
+        return None
+    if not page.cursor.isdecimal() or len(page.cursor) > 20:
+        raise _foreign_token()
+    return int(page.cursor)
+
+
+def _foreign_token() -> StatekeepError:
+    return invalid("page_token", "is not one that this request gave; leave it empty to begin at the first page")
+
+
+def _size(asked: int, limits: Limits) -> int:
+    if asked < 0:
+        raise invalid("page_size", "is {size}; give 0 for the default, or up to {max}", size=asked, max=limits.max_page)
+    return min(asked or limits.page, limits.max_page)

@@ -1,0 +1,171 @@
+"""The rules of Scratch: values under keys, for as long as an instance lives. They are kept in this process only.
+
+Each public method is one RPC, `(request, call)` to its answer. All of them are safe from many threads at once.
+"""
+
+from collections.abc import Sequence
+from secrets import token_hex
+from threading import Lock
+
+from statekeep.v1 import scratch_pb2 as pb
+
+from statekeep_server.core import clock, values
+from statekeep_server.core.errors import Reason, StatekeepError
+from statekeep_server.core.identifiers import WHITE_SPACE, identifier, scratch_key
+from statekeep_server.core.journal import Call
+from statekeep_server.core.memory import check_size
+
+DEFAULT_IDLE_TTL = 3600.0  # seconds
+
+
+class Instance:
+    """One instance's values, as bytes of the message Value, and when it ends if it is not used."""
+
+    __slots__ = ("attached", "ends", "id", "idle_ttl", "values")
+
+    def __init__(self, id: str, idle_ttl: int) -> None:  # noqa: A002 (the field's name in the contract)
+        self.id = id
+        self.values: dict[str, bytes] = {}
+        self.idle_ttl = idle_ttl
+        """Microseconds, 0 for never."""
+        self.ends = 0
+        """Microseconds since 1970, 0 for never."""
+        self.attached = False
+
+    def clear(self, key: str = "") -> list[str]:
+        """Remove one key, or every key, and return what was removed, sorted."""
+        if key:
+            return [key] if self.values.pop(key, None) is not None else []
+        cleared = sorted(self.values)
+        self.values = {}
+        return cleared
+
+
+class Scratch:
+    """All instances of a server.
+
+    `idle_ttl` is in seconds, 0 for never: how long an instance lives unused where its Open says nothing.
+    """
+
+    def __init__(self, idle_ttl: float = DEFAULT_IDLE_TTL) -> None:
+        self._idle_ttl = round(idle_ttl * clock.MICROS)
+        self._instances: dict[str, Instance] = {}
+        self._lock = Lock()
+
+    def open(self, request: pb.ScratchOpenRequest, call: Call) -> bytes:
+        """Begin an instance, or empty it."""
+        instance_id = identifier(request.instance_id, "instance_id") if request.instance_id else token_hex(16)
+        idle_ttl = self._idle_ttl
+        if request.HasField("idle_ttl"):
+            idle_ttl = clock.expiry(request.idle_ttl, call.now, "idle_ttl") - call.now
+        with self._lock:
+            instance = self._begin(instance_id, call.now)
+            cleared = instance.clear()
+            instance.idle_ttl = idle_ttl
+            self._use(instance, call.now)
+            answer = pb.ScratchOpenResponse(instance_id=instance_id, cleared=cleared)
+            if instance.ends:
+                clock.stamp(answer.expire_time, instance.ends)
+        return answer.SerializeToString()
+
+    def put(self, request: pb.ScratchPutRequest, call: Call) -> bytes:
+        """Keep a value under a key."""
+        instance_id = identifier(request.instance_id, "instance_id")
+        key = scratch_key(request.key)
+        values.check(request.value, "value")
+        value = request.value.SerializeToString()
+        check_size(len(key.encode()) + len(value), call.limits, "value")
+        with self._lock:
+            self._begin(instance_id, call.now).values[key] = value
+        return pb.ScratchPutResponse(key=key).SerializeToString()
+
+    def get(self, request: pb.ScratchGetRequest, call: Call) -> bytes:
+        """Read a value."""
+        key = scratch_key(request.key)
+        with self._lock:
+            instance = self._find(request.instance_id, call.now)
+            value = instance.values.get(key) if instance else None
+        answer = pb.ScratchGetResponse(key=key)
+        if value is not None:
+            answer.value.ParseFromString(value)
+        return answer.SerializeToString()
+
+    def list(self, request: pb.ScratchListRequest, call: Call) -> bytes:
+        """List the keys, sorted."""
+        with self._lock:
+            instance = self._find(request.instance_id, call.now)
+            keys = sorted(instance.values) if instance else []
+        return pb.ScratchListResponse(keys=keys).SerializeToString()
+
+    def clear(self, request: pb.ScratchClearRequest, call: Call) -> bytes:
+        """Remove one key, or all where none is named."""
+        key = request.key.strip(WHITE_SPACE)
+        if key:
+            key = scratch_key(key)
+        with self._lock:
+            instance = self._find(request.instance_id, call.now)
+            cleared = instance.clear(key) if instance else []
+        return pb.ScratchClearResponse(cleared=cleared).SerializeToString()
+
+    def close(self, request: pb.ScratchCloseRequest, call: Call) -> bytes:
+        """End an instance. Where a stream is attached to it, that goes on, and attaches to nothing."""
+        with self._lock:
+            instance = self._find(request.instance_id, call.now)
+            cleared = self._end(instance) if instance else []
+        return pb.ScratchCloseResponse(cleared=cleared).SerializeToString()
+
+    def attach(self, request: pb.ScratchAttachRequest, call: Call) -> Instance:
+        """Open an instance that does not idle away, for a stream that will `detach` it."""
+        instance_id = identifier(request.instance_id, "instance_id") if request.instance_id else token_hex(16)
+        with self._lock:
+            instance = self._begin(instance_id, call.now)
+            if instance.attached:
+                raise StatekeepError(
+                    Reason.INSTANCE_ATTACHED,
+                    "Instance '{instance}' is attached to another stream; end that first, or use another id",
+                    instance=instance_id,
+                )
+            instance.clear()
+            instance.attached = True
+            instance.ends = 0
+        return instance
+
+    def detach(self, instance: Instance) -> None:
+        """End an instance that was attached; one of its name that began later stays."""
+        with self._lock:
+            self._end(instance)
+
+    def sweep(self, now: int) -> int:
+        """Remove the instances that have ended unused, and return how many those were."""
+        with self._lock:
+            ended = [instance for instance in self._instances.values() if _over(instance, now)]
+            for instance in ended:
+                self._end(instance)
+        return len(ended)
+
+    def _find(self, instance_id: str, now: int) -> Instance | None:
+        instance = self._instances.get(identifier(instance_id, "instance_id"))
+        if instance is None or _over(instance, now):
+            return None
+        self._use(instance, now)
+        return instance
+
+    def _begin(self, instance_id: str, now: int) -> Instance:
+        instance = self._find(instance_id, now)
+        if instance is None:
+            instance = self._instances[instance_id] = Instance(instance_id, self._idle_ttl)
+            self._use(instance, now)
+        return instance
+
+    def _use(self, instance: Instance, now: int) -> None:
+        if instance.idle_ttl and not instance.attached:
+            instance.ends = now + instance.idle_ttl
+
+    def _end(self, instance: Instance) -> Sequence[str]:
+        if self._instances.get(instance.id) is instance:
+            del self._instances[instance.id]
+        return instance.clear()
+
+
+def _over(instance: Instance, now: int) -> bool:
+    return 0 < instance.ends <= now

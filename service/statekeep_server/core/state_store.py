@@ -1,0 +1,503 @@
+"""The rules of StateStore: a thread's events, checkpoints and branches.
+
+A thread is a partition. Each branch has a log of events and one of checkpoints, with the sequence as number; the
+forked branches are a log too. `revision` counts every write of the thread. Each public function is one RPC:
+`(view, request, call)` to what is answered, or to the `Change` that is to be made. `partition` has checked the thread's
+id before.
+"""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from statekeep.v1 import state_store_pb2 as pb
+
+from statekeep_server.core import clock, values
+from statekeep_server.core.errors import Reason, StatekeepError, invalid
+from statekeep_server.core.identifiers import expected, identifier, sequence
+from statekeep_server.core.journal import (
+    BRANCHES,
+    CHECKPOINTS,
+    EVENTS,
+    MAIN,
+    MAX_NUMBER,
+    Call,
+    Change,
+    Record,
+    View,
+)
+from statekeep_server.core.memory import check_size
+from statekeep_server.core.pages import Page, revision_cursor
+from statekeep_server.core.requests import Request
+from statekeep_server.core.wire import RECORD_TAG, body, field, frame, retag
+
+PARTITIONS = "t"
+"""What the partitions of threads begin with."""
+
+_MADE_UP_EVENT = re.compile(r"evt-([0-9a-f]{1,16})")
+
+
+def partition(thread_id: str, path: str = "thread_id") -> str:
+    """Return the partition of a thread."""
+    return PARTITIONS + identifier(thread_id, path)
+
+
+def branch_name(branch_id: str, path: str = "branch_id") -> str:
+    """Return a branch's id: "main" where none is given."""
+    return identifier(branch_id, path) if branch_id else MAIN
+
+
+# --- events
+
+
+def append_event(view: View, request: pb.AppendEventRequest, call: Call) -> Change[bytes]:
+    """Store an event with the sequence it brings."""
+    event = _checked_event(request.event, request.HasField("event"), "event")
+    number = sequence(event.sequence, "event.sequence")
+    stored = _known_event(view, event, "event", with_sequence=True)
+    if stored:
+        return Change(stored.frame)
+    record = _event_record(view.revision + 1, event, number, call, "event")
+    return Change(record.frame, [record])
+
+
+def append_next_event(view: View, request: pb.AppendNextEventRequest, call: Call) -> Change[bytes]:
+    """Store an event with the next sequence of its branch."""
+    event = _checked_event(request.event, request.HasField("event"), "event")
+    stored = _known_event(view, event, "event")
+    if stored:
+        return Change(stored.frame)
+    last = view.number(EVENTS + event.branch_id)
+    if request.HasField("expected_last_sequence"):
+        _check_last(last, request.expected_last_sequence, event.branch_id)
+    record = _event_record(view.revision + 1, event, _next(last, 1, event.branch_id), call, "event")
+    return Change(record.frame, [record])
+
+
+def append_events(view: View, request: pb.AppendEventsRequest, call: Call) -> Change[bytes]:
+    """Store several events with the next sequences of their branch, all or none."""
+    branch_id = branch_name(request.branch_id)
+    if not request.events:
+        raise invalid("events", "is empty; send at least one")
+    events = []
+    for index, sent in enumerate(request.events):
+        event = pb.Event()
+        event.CopyFrom(sent)
+        _place(event, request.thread_id, branch_id, f"events[{index}]")
+        _check_event(event, f"events[{index}]")
+        events.append(event)
+    stored = _known_batch(view, events)
+    if stored:
+        return Change(_batch_answer(stored, [event.id for event in events]))
+    last = view.number(EVENTS + branch_id)
+    if request.HasField("expected_last_sequence"):
+        _check_last(last, request.expected_last_sequence, branch_id)
+    _next(last, len(events), branch_id)
+    revision = view.revision
+    records = [
+        _event_record(revision + place, event, last + place, call, f"events[{place - 1}]")
+        for place, event in enumerate(events, 1)
+    ]
+    return Change(_batch_answer(records, [event.id for event in events]), records)
+
+
+def find_event(view: View, branch_id: str, event_id: str) -> Record | None:
+    """Return the record of an event that is on a branch."""
+    log = EVENTS + branch_id
+    record = view.find(log, event_id)
+    made_up = _MADE_UP_EVENT.fullmatch(event_id)
+    if record or not made_up:
+        return record
+    # An id that the server made up carries the event's revision, so no engine needs an index of those.
+    revision = int(made_up[1], 16)
+    for at_revision in view.scan(log, after=revision - 1, before=revision + 1):
+        if body(at_revision.frame).startswith(field(RECORD_TAG, event_id.encode())):
+            return at_revision
+    return None
+
+
+def get_history(view: View, request: pb.GetHistoryRequest, call: Call) -> bytes:
+    """Read a whole branch in one message."""
+    thread_id, branch_id = request.thread_id, branch_name(request.branch_id)
+    head = pb.History(thread_id=thread_id, branch_id=branch_id).SerializeToString()
+    parts = [head]
+    room = call.limits.message - len(head) - 8  # the tag and length of the one field they are in
+    for log, tag in ((EVENTS + branch_id, b"\x1a"), (CHECKPOINTS + branch_id, b"\x22")):
+        for record in view.scan(log):
+            room -= len(record.frame)
+            if room < 0:
+                raise _history_too_large(thread_id, branch_id, call)
+            parts.append(retag(tag, record.frame))
+    return frame(b"".join(parts))
+
+
+# --- checkpoints
+
+
+def save_checkpoint(view: View, request: pb.SaveCheckpointRequest, call: Call) -> Change[bytes]:
+    """Store a snapshot of state; what was saved under its id before is replaced."""
+    if not request.HasField("checkpoint"):
+        raise invalid("checkpoint", "is missing")
+    checkpoint = pb.Checkpoint()
+    checkpoint.CopyFrom(request.checkpoint)
+    branch_id = branch_name(checkpoint.branch_id, "checkpoint.branch_id")
+    checkpoint.branch_id = branch_id
+    _check_checkpoint(checkpoint, "checkpoint")
+    replaced = view.find(CHECKPOINTS + branch_id, checkpoint.id) if checkpoint.id else None
+    if replaced and _same(checkpoint, pb.Checkpoint.FromString(body(replaced.frame))):
+        return Change(replaced.frame)
+    record = _checkpoint_record(view.revision + 1, checkpoint, call, "checkpoint")
+    return Change(record.frame, [record], [replaced] if replaced else [])
+
+
+def latest_checkpoint(view: View, request: pb.LatestCheckpointRequest, call: Call) -> bytes:
+    """Read the checkpoint with the highest sequence, or the highest up to an event's."""
+    branch_id = branch_name(request.branch_id)
+    number = MAX_NUMBER
+    if request.HasField("at_event_id"):
+        number = _event_on(view, identifier(request.at_event_id, "at_event_id"), branch_id, request.thread_id).number
+    record = view.upto(CHECKPOINTS + branch_id, number)
+    return record.frame if record else b""
+
+
+def list_checkpoints(view: View, request: pb.ListCheckpointsRequest, call: Call) -> bytes:
+    """List the checkpoints of a branch by order of saving, newest first."""
+    page = Page(request, call.limits)
+    log = CHECKPOINTS + branch_name(request.branch_id)
+    for record in view.scan(log, before=revision_cursor(page), newest_first=True):
+        if _labelled(record, request.labels.items()) and not page.take(record.frame, str(record.revision)):
+            break
+    return page.answer()
+
+
+# --- branches
+
+
+def fork(view: View, request: pb.ForkRequest, call: Call) -> Change[bytes]:
+    """Record a branch that starts at an event, with its first checkpoint and event, all or none."""
+    sent = Request(request, request.request_id)
+    if (answer := sent.known(view)) is not None:
+        return Change(answer)
+    parent = branch_name(request.branch_id)
+    _check_fork(view, request, parent)
+    revision = view.revision + 1
+    name = identifier(request.name, "name") if request.HasField("name") else f"branch-{revision:x}"
+    _check_free(view, name, request.thread_id)
+    branch = pb.Branch(
+        id=name, thread_id=request.thread_id, parent_branch_id=parent, from_event_id=request.from_event_id
+    )
+    clock.stamp(branch.create_time, call.now)
+    branch.revision = revision
+    records = [Record(BRANCHES, revision, revision, frame(branch.SerializeToString()), name)]
+    parts = [records[0].frame]
+    for record, tag in _first_records(request, name, revision + 1, call):
+        records.append(record)
+        parts.append(retag(tag, record.frame))
+    answer = b"".join(parts)
+    kept, trims = sent.remember(view, revision + len(records), answer)
+    return Change(answer, [*records, *kept], trims)
+
+
+def list_branches(view: View, request: pb.ListBranchesRequest, call: Call) -> bytes:
+    """List branches, oldest first."""
+    page = Page(request, call.limits)
+    after = revision_cursor(page)
+    branches = [(record.revision, record.frame) for record in view.scan(BRANCHES, after=after or 0)]
+    if request.include_unforked and view.exists:
+        unforked = ((_born(view, name), name) for name in _unforked(view))
+        branches += [
+            (born, frame(pb.Branch(id=name, thread_id=request.thread_id, revision=born).SerializeToString()))
+            for born, name in unforked
+            if after is None or born > after
+        ]
+        branches.sort()
+    for revision, framed in branches:
+        if not page.take(framed, str(revision)):
+            break
+    return page.answer()
+
+
+# --- threads
+
+
+def thread(view: View, partition: str, call: Call) -> bytes | None:
+    """Return a thread's line in ListThreads; None where it is not there."""
+    if not view.exists:
+        return None
+    line = pb.Thread(
+        id=partition[len(PARTITIONS) :],
+        uid=f"{view.life:x}",
+        event_count=_count(view, EVENTS),
+        checkpoint_count=_count(view, CHECKPOINTS),
+        branch_count=view.count(BRANCHES),
+        revision=view.revision,
+    )
+    clock.stamp(line.create_time, view.create_time)
+    clock.stamp(line.update_time, view.update_time)
+    return frame(line.SerializeToString())
+
+
+def delete_thread(view: View, request: pb.DeleteThreadRequest, call: Call) -> Change[bytes]:
+    """Remove a thread with all its branches."""
+    answer = pb.DeleteThreadResponse(
+        events_deleted=_count(view, EVENTS), checkpoints_deleted=_count(view, CHECKPOINTS)
+    ).SerializeToString()
+    return Change(answer, drop=view.exists)
+
+
+# --- how
+
+
+def _place(message: pb.Event | pb.Checkpoint, thread_id: str, branch_id: str, path: str) -> None:
+    """Set thread and branch on a part of a request that may leave them empty, and refuse any others."""
+    if message.thread_id not in ("", thread_id):
+        raise invalid(f"{path}.thread_id", "is another thread's; leave it empty or give the request's")
+    if message.branch_id not in ("", branch_id):
+        raise invalid(f"{path}.branch_id", "is another branch's; leave it empty or give the request's")
+    message.thread_id = thread_id
+    message.branch_id = branch_id
+
+
+def _checked_event(sent: pb.Event, given: bool, path: str) -> pb.Event:
+    if not given:
+        raise invalid(path, "is missing")
+    event = pb.Event()
+    event.CopyFrom(sent)
+    event.branch_id = branch_name(event.branch_id, f"{path}.branch_id")
+    _check_event(event, path)
+    return event
+
+
+def _check_event(event: pb.Event, path: str) -> None:
+    if event.id:
+        identifier(event.id, f"{path}.id")
+    if not event.type:
+        raise invalid(f"{path}.type", "is empty; say what happened, for example node_completed")
+    if event.HasField("data"):
+        values.check(event.data, f"{path}.data")
+    if event.HasField("create_time"):
+        clock.check_timestamp(event.create_time, f"{path}.create_time")
+
+
+def _event_record(revision: int, event: pb.Event, number: int, call: Call, path: str) -> Record:
+    """Return the record of an event, which gets what the server adds to it."""
+    given = event.id
+    if not given:
+        event.id = f"evt-{revision:x}"
+    event.sequence = number
+    event.revision = revision
+    if not event.HasField("create_time"):
+        clock.stamp(event.create_time, call.now)
+    payload = event.SerializeToString()
+    check_size(len(payload), call.limits, path)
+    return Record(EVENTS + event.branch_id, revision, number, frame(payload), given)
+
+
+def _same(one: pb.Event | pb.Checkpoint, other: pb.Event | pb.Checkpoint, *apart: str) -> bool:
+    """Whether two messages say the same, apart from the times and places that the server gives."""
+    bare = []
+    for message in (one, other):
+        copy = type(message)()
+        copy.CopyFrom(message)  # type: ignore[arg-type]  # a message's own type takes it
+        for name in ("create_time", "revision", *apart):
+            copy.ClearField(name)  # type: ignore[arg-type]  # the names are both messages'
+        bare.append(copy)
+    return bare[0] == bare[1]
+
+
+def _known_event(view: View, event: pb.Event, path: str, *, with_sequence: bool = False) -> Record | None:
+    """Return the record of an event that was sent before."""
+    record = find_event(view, event.branch_id, event.id) if event.id else None
+    if record is None:
+        return None
+    apart = () if with_sequence else ("sequence",)
+    if _same(event, pb.Event.FromString(body(record.frame)), *apart):
+        return record
+    raise _event_exists(event, path)
+
+
+def _known_batch(view: View, events: Sequence[pb.Event]) -> Sequence[Record]:
+    """Return the records of a batch that was sent before: all of it, in this order, or none."""
+    given: dict[str, int] = {}
+    known: list[Record] = []
+    for index, event in enumerate(events):
+        if not event.id:
+            continue
+        if event.id in given:
+            raise invalid(
+                f"events[{index}].id",
+                "is the same as events[{first}].id; send each once",
+                first=given[event.id],
+            )
+        given[event.id] = index
+        record = _known_event(view, event, f"events[{index}].id")
+        if record:
+            known.append(record)
+    if not known:
+        return ()
+    first = known[0].number
+    if len(known) == len(events) and all(record.number == first + place for place, record in enumerate(known)):
+        return known
+    stored = next(event for event in events if event.id and find_event(view, event.branch_id, event.id))
+    raise _event_exists(stored, f"events[{given[stored.id]}].id")
+
+
+def _batch_answer(records: Sequence[Record], ids: Iterable[str]) -> bytes:
+    return pb.AppendEventsResponse(
+        first_sequence=records[0].number,
+        last_sequence=records[-1].number,
+        ids=ids,
+        revision=records[-1].revision,
+    ).SerializeToString()
+
+
+def _next(last: int, count: int, branch_id: str) -> int:
+    if last + count > MAX_NUMBER:
+        raise StatekeepError(
+            Reason.LIMIT_REACHED,
+            "Branch '{branch}' has no {limit} left below {max}",
+            branch=branch_id,
+            limit="sequence",
+            max=MAX_NUMBER,
+        )
+    return last + 1
+
+
+def _check_last(last: int, wanted: int, branch_id: str) -> None:
+    expected(wanted, "expected_last_sequence")
+    if last != wanted:
+        raise StatekeepError(
+            Reason.SEQUENCE_MISMATCH,
+            "The last sequence of branch '{branch}' is {actual}, not {expected}; read what was added and decide again",
+            branch=branch_id,
+            actual=last,
+            expected=wanted,
+        )
+
+
+def _check_checkpoint(checkpoint: pb.Checkpoint, path: str) -> None:
+    if checkpoint.id:
+        identifier(checkpoint.id, f"{path}.id")
+    if checkpoint.event_id:
+        identifier(checkpoint.event_id, f"{path}.event_id")
+    sequence(checkpoint.sequence, f"{path}.sequence")
+    if not checkpoint.HasField("state"):
+        raise invalid(f"{path}.state", "is missing; set json, text or data (JSON null is a value)")
+    values.check(checkpoint.state, f"{path}.state")
+    if checkpoint.HasField("active"):
+        values.check_list(checkpoint.active, f"{path}.active")
+    else:
+        checkpoint.active.json = "[]"
+    if checkpoint.HasField("metadata"):
+        values.check(checkpoint.metadata, f"{path}.metadata")
+    if checkpoint.HasField("create_time"):
+        clock.check_timestamp(checkpoint.create_time, f"{path}.create_time")
+    checkpoint.status = checkpoint.status or "running"
+
+
+def _checkpoint_record(revision: int, checkpoint: pb.Checkpoint, call: Call, path: str) -> Record:
+    checkpoint.id = checkpoint.id or f"cp-{revision:x}"
+    checkpoint.revision = revision
+    if not checkpoint.HasField("create_time"):
+        clock.stamp(checkpoint.create_time, call.now)
+    payload = checkpoint.SerializeToString()
+    check_size(len(payload), call.limits, path)
+    return Record(CHECKPOINTS + checkpoint.branch_id, revision, checkpoint.sequence, frame(payload), checkpoint.id)
+
+
+def _labelled(record: Record, labels: Iterable[tuple[str, str]]) -> bool:
+    return not labels or labels <= pb.Checkpoint.FromString(body(record.frame)).labels.items()  # type: ignore[operator]
+
+
+def _event_on(view: View, event_id: str, branch_id: str, thread_id: str) -> Record:
+    record = find_event(view, branch_id, event_id)
+    if record is None:
+        raise StatekeepError(
+            Reason.EVENT_NOT_FOUND,
+            "Event '{event}' is not on branch '{branch}' of thread '{thread}'",
+            event=event_id,
+            branch=branch_id,
+            thread=thread_id,
+        )
+    return record
+
+
+def _check_fork(view: View, request: pb.ForkRequest, parent: str) -> None:
+    identifier(request.from_event_id, "from_event_id")
+    if not view.exists:
+        raise StatekeepError(Reason.THREAD_NOT_FOUND, "There is no thread '{thread}'", thread=request.thread_id)
+    if parent != MAIN and not _holds(view, parent):
+        raise StatekeepError(
+            Reason.BRANCH_NOT_FOUND,
+            "There is no branch '{branch}' of thread '{thread}'",
+            branch=parent,
+            thread=request.thread_id,
+        )
+    _event_on(view, request.from_event_id, parent, request.thread_id)
+
+
+def _check_free(view: View, name: str, thread_id: str) -> None:
+    if name == MAIN or _holds(view, name):
+        raise StatekeepError(
+            Reason.BRANCH_EXISTS,
+            "Branch '{branch}' of thread '{thread}' already exists",
+            branch=name,
+            thread=thread_id,
+        )
+
+
+def _holds(view: View, branch_id: str) -> bool:
+    """Whether there is a branch: it was forked, or holds anything."""
+    return bool(view.find(BRANCHES, branch_id) or view.born(EVENTS + branch_id) or view.born(CHECKPOINTS + branch_id))
+
+
+def _first_records(request: pb.ForkRequest, name: str, revision: int, call: Call) -> Iterable[tuple[Record, bytes]]:
+    """Yield what a fork stores besides the branch, each with its tag in ForkResponse."""
+    if request.HasField("checkpoint"):
+        checkpoint = pb.Checkpoint()
+        checkpoint.CopyFrom(request.checkpoint)
+        _place(checkpoint, request.thread_id, name, "checkpoint")
+        _check_checkpoint(checkpoint, "checkpoint")
+        yield _checkpoint_record(revision, checkpoint, call, "checkpoint"), b"\x12"
+        revision += 1
+    if request.HasField("event"):
+        event = pb.Event()
+        event.CopyFrom(request.event)
+        _place(event, request.thread_id, name, "event")
+        _check_event(event, "event")
+        yield _event_record(revision, event, 1, call, "event"), b"\x1a"
+
+
+def _born(view: View, branch_id: str) -> int:
+    # 0 where it has none: main, in a thread that only has others
+    born = [revision for kind in (EVENTS, CHECKPOINTS) if (revision := view.born(kind + branch_id))]
+    return min(born, default=0)
+
+
+def _unforked(view: View) -> Iterable[str]:
+    names = {MAIN} | {log[1:] for kind in (EVENTS, CHECKPOINTS) for log in view.logs(kind)}
+    return (name for name in names if not view.find(BRANCHES, name))
+
+
+def _count(view: View, kind: str) -> int:
+    return sum(view.count(log) for log in view.logs(kind))
+
+
+def _event_exists(event: pb.Event, path: str) -> StatekeepError:
+    return StatekeepError(
+        Reason.EVENT_EXISTS,
+        "Event '{event}' is already on branch '{branch}' of thread '{thread}', and says something else",
+        field=path,
+        event=event.id,
+        branch=event.branch_id,
+        thread=event.thread_id,
+    )
+
+
+def _history_too_large(thread_id: str, branch_id: str, call: Call) -> StatekeepError:
+    return StatekeepError(
+        Reason.HISTORY_TOO_LARGE,
+        "Branch '{branch}' of thread '{thread}' does not fit a message of {max} bytes; read it with StreamHistory",
+        branch=branch_id,
+        thread=thread_id,
+        max=call.limits.message,
+    )

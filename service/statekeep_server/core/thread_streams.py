@@ -1,0 +1,165 @@
+"""The stream of StateStore: a branch's events, and on request its ancestors' and its checkpoints."""
+
+from collections.abc import Iterator, Sequence
+from heapq import merge
+from itertools import chain
+from typing import NamedTuple
+
+from statekeep.v1 import state_store_pb2 as pb
+
+from statekeep_server.core import streams
+from statekeep_server.core.errors import invalid
+from statekeep_server.core.journal import BRANCHES, CHECKPOINTS, EVENTS, Call, Record, View
+from statekeep_server.core.state_store import branch_name, find_event, partition
+from statekeep_server.core.streams import Cursor, Step
+from statekeep_server.core.wire import body, retag, varint
+
+_CHECKPOINTS = b"\x12"  # StreamHistoryResponse.checkpoints, field 2
+_CAUGHT_UP = b"\x18\x01"  # StreamHistoryResponse.caught_up, field 3
+_REVISION = b"\x20"  # StreamHistoryResponse.revision, field 4
+
+
+class _Window(NamedTuple):
+    """The part of a log that belongs to the line: its records up to a revision."""
+
+    log: str
+    until: int
+
+
+class _Place(NamedTuple):
+    """Where a stream is: its cursor, how many events it may still send, and the windows that are still to be read."""
+
+    cursor: Cursor
+    left: int | None
+    line: tuple[_Window, ...]
+
+
+class _Part(NamedTuple):
+    """A message, how many events it holds, the last record's revision, and whether it is all there is."""
+
+    message: bytes
+    events: int
+    revision: int
+    complete: bool
+
+
+_NOTHING = _Part(b"", 0, 0, complete=True)
+_NEVER = 2**63
+
+
+class BranchHistory:
+    """StateStore.StreamHistory.
+
+    Along a line of branches revisions only grow, since a branch is forked while it is still empty: one revision is
+    the cursor for all of it.
+    """
+
+    def __init__(self, request: pb.StreamHistoryRequest) -> None:
+        self.partition = partition(request.thread_id)
+        self.follows = request.follow
+        self.heartbeat = streams.heartbeat(request.heartbeat)
+        self._branch = branch_name(request.branch_id)
+        self._after = streams.after_revision(request.after_revision)
+        self._limit = _count("limit", request.limit)
+        self._last = _count("last", request.last)
+        if self._last and (self._after or self._limit):
+            raise invalid("last", "does not go together with after_revision or limit; leave those at 0")
+        self._ancestors = request.include_ancestors
+        self._checkpoints = request.include_checkpoints
+
+    def step(self, view: View, call: Call, place: _Place | None) -> Step[_Place]:
+        """Return the next message."""
+        if place is None:
+            place = self._begin(view)
+        cursor = streams.resume(view, place.cursor)
+        end = view.revision if cursor.caught_up else cursor.target
+        if cursor.caught_up and cursor.revision >= end:
+            return Step(None, place._replace(cursor=cursor))
+        part = (self._merged if self._checkpoints else self._events)(view, call, place, end)
+        left = place.left and place.left - part.events
+        done = left == 0 or (part.complete and not self.follows)
+        after = cursor._replace(
+            revision=max(cursor.revision, end if part.complete else part.revision),
+            caught_up=cursor.caught_up or part.complete,
+        )
+        reached = _Place(after, left, tuple(window for window in place.line if window.until > after.revision))
+        if after.caught_up and not cursor.caught_up:
+            return Step(part.message + _CAUGHT_UP + self.beat(reached), reached, done)
+        return Step(part.message or None, reached, done)
+
+    def beat(self, place: _Place) -> bytes:
+        """Return a message that carries nothing but the revision."""
+        return _REVISION + varint(place.cursor.revision)
+
+    def _begin(self, view: View) -> _Place:
+        cursor = streams.begin(view, self._after)
+        line: tuple[_Window, ...] = (_Window(EVENTS + self._branch, _NEVER),)
+        if self._ancestors:
+            line = (*_ancestors(view, self._branch), *line)
+        if self._last:
+            cursor = cursor._replace(revision=_start_of_last(view, line, self._last))
+        return _Place(cursor, self._limit, line)
+
+    def _events(self, view: View, call: Call, place: _Place, end: int) -> _Part:
+        """Return the next chunk of events, as the engine keeps it."""
+        for log, until in place.line:
+            chunk = view.chunk(log, place.cursor.revision, min(until, end), place.left)
+            if chunk:
+                return _Part(chunk.message, chunk.records, chunk.revision, chunk.complete and until == _NEVER)
+        return _NOTHING
+
+    def _merged(self, view: View, call: Call, place: _Place, end: int) -> _Part:
+        """Return the next events and checkpoints, by revision."""
+        parts: list[bytes] = []
+        events = last = size = 0
+        for is_event, record in self._records(view, place, end):
+            full = size and size + len(record.frame) > call.limits.chunk
+            if full or (is_event and events == place.left):
+                return _Part(b"".join(parts) + _REVISION + varint(last), events, last, complete=False)
+            parts.append(record.frame if is_event else retag(_CHECKPOINTS, record.frame))
+            events += is_event
+            size += len(record.frame)
+            last = record.revision
+        if not parts:
+            return _NOTHING
+        return _Part(b"".join(parts) + _REVISION + varint(last), events, last, complete=True)
+
+    def _records(self, view: View, place: _Place, end: int) -> Iterator[tuple[bool, Record]]:
+        after = place.cursor.revision
+        scans = [view.scan(log, after=after, before=min(until, end) + 1) for log, until in place.line]
+        events = ((True, record) for record in chain.from_iterable(scans))
+        checkpoints = ((False, record) for record in view.scan(CHECKPOINTS + self._branch, after=after, before=end + 1))
+        return merge(events, checkpoints, key=_revision)
+
+
+def _revision(item: tuple[bool, Record]) -> int:
+    return item[1].revision
+
+
+def _count(name: str, number: int) -> int | None:
+    if number < 0:
+        raise invalid(name, "is {number}; give 0 for all, or how many events", number=number)
+    return number or None
+
+
+def _ancestors(view: View, branch_id: str) -> list[_Window]:
+    """Return what a branch inherits, oldest ancestor first."""
+    windows: list[_Window] = []
+    while record := view.find(BRANCHES, branch_id):
+        branch = pb.Branch.FromString(body(record.frame))
+        branch_id = branch.parent_branch_id
+        forked_at = find_event(view, branch_id, branch.from_event_id)
+        if forked_at is not None:  # it always is: events are never taken away
+            windows.append(_Window(EVENTS + branch_id, forked_at.revision))
+    return windows[::-1]
+
+
+def _start_of_last(view: View, line: Sequence[_Window], count: int) -> int:
+    """Return the revision after which the line's last `count` events begin."""
+    after = 0
+    for log, until in reversed(line):
+        found, after = view.back(log, count, min(until, view.revision))
+        count -= found
+        if not count:
+            return after
+    return 0

@@ -1,0 +1,99 @@
+"""Values: what is accepted, and what is said of them. They are never changed, only refused."""
+
+import json
+import re
+from collections.abc import Callable
+from itertools import accumulate
+
+import orjson
+from statekeep.v1.value_pb2 import Value
+
+from statekeep_server.core.errors import invalid
+
+MAX_DEPTH = 512
+
+_TYPES = {"{": "object", "[": "array", '"': "string", "t": "boolean", "f": "boolean", "n": "null"}
+_BLANKS = " \t\n\r"  # RFC 8259's, fewer than Unicode's
+_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+# Text in which each \uD800-\uDBFF is followed by a \uDC00-\uDFFF, and none of the latter stands alone.
+_PAIRED = re.compile(
+    r"(?:[^\\]++|\\[^u]|\\u(?![dD][89a-fA-F])|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F])*+", re.DOTALL
+)
+_DEPTH_STEPS = [0] * 256
+_DEPTH_STEPS[ord("[")] = _DEPTH_STEPS[ord("{")] = 1
+_DEPTH_STEPS[ord("]")] = _DEPTH_STEPS[ord("}")] = -1
+
+
+def check(value: Value, field: str) -> None:
+    """Refuse a value without a kind, or whose JSON is not RFC 8259 or nested too deep."""
+    kind = value.WhichOneof("kind")
+    if kind is None:
+        raise invalid(field, "has no kind; set json, text or data (JSON null is a value)")
+    if kind == "json":
+        _check_json(value.json, f"{field}.json")
+
+
+def check_list(value: Value, field: str) -> None:
+    """Refuse what is not a JSON list."""
+    check(value, field)
+    if json_type(value.json) != "array":
+        raise invalid(field, "is not a JSON list; send one in json, [] where there is nothing")
+
+
+def value_type(value: Value) -> str:
+    """Return what a value is: its JSON type, "text", or its media type."""
+    kind = value.WhichOneof("kind")
+    if kind == "json":
+        return json_type(value.json)
+    if kind == "text":
+        return "text"
+    return value.content_type or "application/octet-stream"
+
+
+def json_type(text: str) -> str:
+    """Return the type of a JSON text that was checked, by its first character; "number" for any other."""
+    first = text[:1]
+    if first in _BLANKS:
+        first = text.lstrip(_BLANKS)[:1]
+    return _TYPES.get(first, "number")
+
+
+def _check_json(text: str, field: str) -> None:
+    if text.count("[") + text.count("{") > MAX_DEPTH and _depth(text) > MAX_DEPTH:
+        raise invalid(field, "is nested deeper than {max}; flatten it, or send it as text", max=MAX_DEPTH)
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        # orjson also refuses numbers that no double holds, which RFC 8259 allows: look again, without machine numbers.
+        problem = _json_problem(text)
+        if problem:
+            raise invalid(
+                field,
+                "is not JSON as RFC 8259 has it: {problem} at character {position}",
+                problem=problem,
+                position=error.pos,
+            ) from None
+
+
+def _json_problem(text: str) -> str | None:
+    try:
+        _SYNTAX.decode(text)
+    except json.JSONDecodeError as error:
+        return error.msg
+    except ValueError as error:
+        return str(error)
+    return None if _PAIRED.fullmatch(text) else "a lone surrogate"
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON number")
+
+
+_keep: Callable[[str], str] = str
+_SYNTAX = json.JSONDecoder(parse_float=_keep, parse_int=_keep, parse_constant=_refuse_constant)
+
+
+def _depth(text: str) -> int:
+    """Return how deep brackets nest outside of strings."""
+    bare = _STRING.sub("", text).encode()
+    return max(accumulate(map(_DEPTH_STEPS.__getitem__, bare)), default=0)

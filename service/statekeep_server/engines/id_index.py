@@ -1,0 +1,60 @@
+"""An index from ids to places that costs about 10 bytes an id, and never has to be rebuilt as a whole."""
+
+from array import array
+from collections.abc import Iterator
+
+_LOAD = 32  # ids a bucket holds on average before another is added
+
+
+class IdIndex:
+    """Places by their id's hash, in buckets of a linear hash table: it grows by one bucket at a time.
+
+    It keeps no ids: `find` gives the places that may be meant, and the caller looks at what is there. One writer at
+    a time; a reader beside it may miss an id that is there, but is never sent wrong.
+    Source: W. Litwin, "Linear hashing: a new tool for file and table addressing", VLDB 1980.
+    """
+
+    __slots__ = ("_buckets", "_count", "_mask")
+
+    def __init__(self) -> None:
+        self._buckets: list[tuple[array[int], array[int]]] = [(array("I"), array("I"))]
+        self._count = 0
+        self._mask = 0  # of the round under way: buckets below len - mask - 1 are split already
+
+    def add(self, id: str, place: int) -> None:  # noqa: A002 (the field's name in the contract)
+        """Remember where an id is."""
+        mark = hash(id) & 0xFFFFFFFF
+        hashes, places = self._buckets[self._bucket(mark)]
+        hashes.append(mark)
+        places.append(place)
+        self._count += 1
+        if self._count > _LOAD * len(self._buckets):
+            self._split()
+
+    def find(self, id: str) -> Iterator[int]:  # noqa: A002 (the field's name in the contract)
+        """Yield the places where an id may be."""
+        mark = hash(id) & 0xFFFFFFFF
+        hashes, places = self._buckets[self._bucket(mark)]
+        at = -1
+        for _ in range(hashes.count(mark)):
+            at = hashes.index(mark, at + 1)
+            yield places[at]
+
+    def _bucket(self, mark: int) -> int:
+        bucket = mark & (self._mask << 1 | 1)
+        return bucket if bucket < len(self._buckets) else mark & self._mask
+
+    def _split(self) -> None:
+        buckets, mask = self._buckets, self._mask
+        lower = len(buckets) - mask - 1
+        upper = len(buckets)
+        wider = mask << 1 | 1
+        parts = {lower: (array("I"), array("I")), upper: (array("I"), array("I"))}
+        for mark, place in zip(*buckets[lower], strict=True):
+            hashes, places = parts[mark & wider]
+            hashes.append(mark)
+            places.append(place)
+        buckets.append(parts[upper])
+        buckets[lower] = parts[lower]
+        if len(buckets) == wider + 1:
+            self._mask = wider

@@ -1,0 +1,55 @@
+"""What an engine offers: partitions to read and to change, and a bell for those who wait. It knows no rules.
+
+Every call is awaited and may fail: an engine may sit on a disk or behind a network. What cannot be done now raises
+`StatekeepError` with STORE_UNAVAILABLE; where the fate of a write is unknown, that too, and the caller sends it
+again (a request id or an event's id makes that safe).
+"""
+
+from collections.abc import Callable
+from typing import Protocol, TypeVar
+
+from statekeep_server.core.journal import Change, View
+
+Answer = TypeVar("Answer")
+
+
+class Bell(Protocol):
+    """Rings for one waiter when something was appended to its partition, or the partition ended."""
+
+    async def wait(self, timeout: float | None) -> bool:  # noqa: ASYNC109 (one bell, not a scope)
+        """Return True when it rang since the last wait, False after `timeout` seconds. Rings are not counted."""
+
+    def ring(self) -> None:
+        """Wake the waiter. May be called from any thread."""
+
+    def close(self) -> None:
+        """End it. To be called by the one who asked for it."""
+
+
+class Engine(Protocol):
+    """Keeps partitions. Safe to use from many threads and event loops at once."""
+
+    async def read(self, partition: str, query: Callable[[View], Answer]) -> Answer:
+        """Return what a query finds. The view is of one moment; that of an unknown partition is empty.
+
+        The query may be run again, and on another thread, so it has no effects but on what it returns.
+        """
+
+    async def write(self, partition: str, decide: Callable[[View], Change[Answer]]) -> Answer:
+        """Make the change that is decided on the newest view, whole or not at all, and return its answer.
+
+        The answer means that the change is kept, as safely as the engine keeps anything. `decide` is run again
+        where another write came in between.
+        """
+
+    async def partitions(self, prefix: str, after: str, limit: int) -> list[str]:
+        """Return the names of partitions that start so and are greater than `after`, sorted, at most `limit`."""
+
+    def bell(self, partition: str) -> Bell:
+        """Return a bell for the running event loop. It creates nothing, and hears of a partition's beginning too."""
+
+    async def sweep(self, now: int) -> int:
+        """Remove what has expired at `now` (microseconds since 1970), and return how many records that were."""
+
+    async def close(self) -> None:
+        """Let go of everything that the engine holds."""

@@ -1,0 +1,356 @@
+"""The in-memory engine: partitions in a dictionary, each with a lock for the one who writes.
+
+Readers take no lock. They see a partition up to the revision it had when they began, and records do not change.
+Only trims take something away under them: a partition counts those in its `epoch`, which is odd while one is under
+way, and a read that overlapped one is made again.
+"""
+
+import asyncio
+import time
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from heapq import heappop, heappush
+from itertools import islice
+from operator import attrgetter
+from threading import Lock
+from typing import TypeVar
+
+from statekeep_server.core.journal import APPEND_ONLY, KEY, Change, Chunk, Record
+from statekeep_server.engines.bells import LocalBell, Tower
+from statekeep_server.engines.memory_logs import EventLog, RecordLog
+from statekeep_server.engines.sorted_names import SortedNames
+
+Answer = TypeVar("Answer")
+
+_LOCK_FREE_TRIES = 8
+_NEVER = 2**63
+_revision_of = attrgetter("revision")
+
+
+class Partition:
+    """One partition's logs, and the journal of those records that are kept as objects."""
+
+    __slots__ = (
+        "_holes",
+        "_journal",
+        "alive",
+        "create_time",
+        "deadlines",
+        "dropped",
+        "epoch",
+        "events",
+        "expiring",
+        "life",
+        "lock",
+        "names",
+        "oldest",
+        "records",
+        "revision",
+        "update_time",
+    )
+
+    def __init__(self, life: int) -> None:
+        self.life = life
+        self.revision = life
+        self.oldest = life + 1
+        self.create_time = 0
+        self.update_time = 0
+        self.lock = Lock()
+        self.dropped = False
+        self.epoch = 0
+        self.events: dict[str, EventLog] = {}
+        self.records: dict[str, RecordLog] = {}
+        self.names = SortedNames()
+        self.alive = 0
+        """How many keys have a value, the expired ones that are still kept among them."""
+        self.expiring: dict[str, int] = {}
+        """When those keys' values expire."""
+        self.deadlines: list[tuple[int, int, str]] = []
+        """A heap of when records expire, with their revision and log."""
+        self._journal: list[Record] = []
+        self._holes: set[int] = set()
+
+    def apply(self, change: Change[Answer], now: int) -> None:
+        """Make a change. The caller holds the lock. Readers see it all at once, when the revision moves on."""
+        for record in change.records:
+            self._append(record)
+        self.update_time = now
+        self.create_time = self.create_time or now
+        if change.trims:
+            self.epoch += 1
+            self.revision = change.records[-1].revision if change.records else self.revision
+            self.trim(change.trims)
+            self.oldest = max(self.oldest, change.oldest)
+            self.epoch += 1
+        elif change.records:
+            self.revision = change.records[-1].revision
+
+    def trim(self, records: Sequence[Record]) -> None:
+        """Take records away. The caller holds the lock, and has made the epoch odd."""
+        by_log: defaultdict[str, set[int]] = defaultdict(set)
+        for record in records:
+            by_log[record.log].add(record.revision)
+        for name, revisions in by_log.items():
+            log = self.records[name]
+            log.trim(revisions)
+            self._holes |= revisions
+            self._note_head(name, log, log.head(_NEVER))
+        if len(self._holes) > len(self._journal) // 2:
+            self._journal = [record for record in self._journal if record.revision not in self._holes]
+            self._holes = set()
+
+    def expired(self, now: int) -> list[Record]:
+        """Return the records that have expired, and forget their deadlines."""
+        gone: list[Record] = []
+        while self.deadlines and self.deadlines[0][0] <= now:
+            _, revision, name = heappop(self.deadlines)
+            gone += self.records[name].scan(revision - 1, revision, newest_first=False)
+        return gone
+
+    def journal(self, kind: str, after: int, until: int) -> Iterator[Record]:
+        """Yield the records of a kind with after < revision <= until, in order."""
+        journal, holes = self._journal, self._holes
+        for record in islice(journal, bisect_right(journal, after, key=_revision_of), None):
+            if record.revision > until:
+                return
+            if record.log.startswith(kind) and record.revision not in holes:
+                yield record
+
+    def _append(self, record: Record) -> None:
+        name = record.log
+        if name[0] in APPEND_ONLY:
+            events = self.events.get(name)
+            if events is None:
+                events = self.events[name] = EventLog()
+                self.names.add(name)
+            events.append(record)
+            return
+        log = self.records.get(name)
+        if log is None:
+            log = self.records[name] = RecordLog()
+            self.names.add(name)
+        log.append(record)
+        self._journal.append(record)
+        if record.expires:
+            heappush(self.deadlines, (record.expires, record.revision, name))
+        self._note_head(name, log, record)
+
+    def _note_head(self, name: str, log: RecordLog, head: Record | None) -> None:
+        if name[0] != KEY:
+            return
+        alive = head is not None and not head.deleted
+        self.alive += alive - log.alive
+        log.alive = alive
+        if head is not None and alive and head.expires:
+            self.expiring[name] = head.expires
+        else:
+            self.expiring.pop(name, None)
+
+
+class PartitionView:
+    """A partition up to the revision it had when the view was made."""
+
+    __slots__ = ("_locked", "_partition", "revision")
+
+    def __init__(self, partition: Partition, *, locked: bool = False) -> None:
+        self._partition = partition
+        self._locked = locked
+        self.revision = partition.revision
+
+    @property
+    def exists(self) -> bool:  # noqa: D102 (these are View's, and said there)
+        return bool(self._partition.create_time)
+
+    @property
+    def life(self) -> int:  # noqa: D102
+        return self._partition.life
+
+    @property
+    def oldest(self) -> int:  # noqa: D102
+        return self._partition.oldest
+
+    @property
+    def create_time(self) -> int:  # noqa: D102
+        return self._partition.create_time
+
+    @property
+    def update_time(self) -> int:  # noqa: D102
+        return self._partition.update_time
+
+    def head(self, log: str) -> Record | None:  # noqa: D102
+        records = self._partition.records.get(log)
+        return records.head(self.revision) if records else None
+
+    def upto(self, log: str, number: int) -> Record | None:  # noqa: D102
+        records = self._partition.records.get(log)
+        return records.upto(number, self.revision) if records else None
+
+    def find(self, log: str, id: str) -> Record | None:  # noqa: A002, D102
+        found = self._log(log)
+        if found is None:
+            return None
+        record = found.find(id, self.revision)
+        if record is None and not self._locked and isinstance(found, EventLog):
+            with self._partition.lock:  # a reader may miss an id while the index grows
+                return found.find(id, self.revision)
+        return record
+
+    def number(self, log: str) -> int:  # noqa: D102
+        found = self._log(log)
+        return found.number if found else 0
+
+    def count(self, log: str) -> int:  # noqa: D102
+        found = self._log(log)
+        return found.count() if found else 0
+
+    def born(self, log: str) -> int:  # noqa: D102
+        found = self._log(log)
+        return found.born if found and found.born <= self.revision else 0
+
+    def live(self, kind: str, now: int) -> int:  # noqa: D102
+        if kind != KEY:
+            raise ValueError(f"no live ones are counted of kind {kind!r}")
+        expired = sum(expires <= now for expires in list(self._partition.expiring.values()))
+        return self._partition.alive - expired
+
+    def scan(
+        self, log: str, *, after: int = 0, before: int | None = None, newest_first: bool = False
+    ) -> Iterator[Record]:
+        found = self._log(log)
+        until = self.revision if before is None else min(self.revision, before - 1)
+        return found.scan(after, until, newest_first) if found else iter(())
+
+    def chunk(self, log: str, after: int, until: int, count: int | None = None) -> Chunk | None:  # noqa: D102
+        events = self._partition.events.get(log)
+        return events.chunk(after, min(until, self.revision), count) if events else None
+
+    def back(self, log: str, count: int, until: int) -> tuple[int, int]:  # noqa: D102
+        events = self._partition.events.get(log)
+        return events.back(count, min(until, self.revision)) if events else (0, until)
+
+    def logs(self, prefix: str, after: str = "") -> Iterator[str]:  # noqa: D102
+        return self._partition.names.after(after, prefix)
+
+    def journal(self, kind: str, after: int) -> Iterator[Record]:  # noqa: D102
+        return self._partition.journal(kind, after, self.revision)
+
+    def _log(self, name: str) -> EventLog | RecordLog | None:
+        partition = self._partition
+        return partition.events.get(name) or partition.records.get(name)
+
+
+_NOWHERE = Partition(0)
+_NOWHERE.oldest = 0
+
+
+class MemoryEngine:
+    """Partitions for as long as the process lives."""
+
+    def __init__(self) -> None:
+        self._lock = Lock()  # of the dictionary of partitions, and of the highest revision
+        self._partitions: dict[str, Partition] = {}
+        self._names = SortedNames()
+        self._highest = 0  # revision that any life, ended or begun, had when it was noted
+        self._mortal: set[str] = set()  # partitions with records that expire
+        self._tower = Tower()
+
+    async def read(self, partition: str, query: Callable[[PartitionView], Answer]) -> Answer:
+        """Return what a query finds, without a lock unless trims keep coming in between."""
+        found = self._partitions.get(partition, _NOWHERE)
+        for _ in range(_LOCK_FREE_TRIES):
+            epoch = found.epoch
+            try:
+                answer = query(PartitionView(found))
+            except BaseException:
+                if found.epoch == epoch and not epoch & 1:
+                    raise
+                continue
+            if found.epoch == epoch and not epoch & 1:
+                return answer
+        with found.lock:
+            return query(PartitionView(found, locked=True))
+
+    async def write(self, partition: str, decide: Callable[[PartitionView], Change[Answer]]) -> Answer:
+        """Make a change under the partition's lock."""
+        while True:
+            found = self._partitions.get(partition)
+            if found is None:
+                with self._lock:
+                    if partition in self._partitions:
+                        continue
+                    return self._begin(partition, decide)
+            with found.lock:
+                if not found.dropped:
+                    return self._change(partition, found, decide)
+
+    async def partitions(self, prefix: str, after: str, limit: int) -> list[str]:
+        """Return a page of the partitions' names."""
+        return list(islice(self._names.after(after, prefix), limit))
+
+    def bell(self, partition: str) -> LocalBell:
+        """Return a bell for the running event loop."""
+        return self._tower.bell(partition)
+
+    async def sweep(self, now: int) -> int:
+        """Remove what has expired, one partition after the other, with room for others in between."""
+        removed = 0
+        for name in list(self._mortal):
+            partition = self._partitions.get(name)
+            if partition is None:
+                self._mortal.discard(name)
+                continue
+            with partition.lock:
+                expired = partition.expired(now)
+                if expired:
+                    partition.epoch += 1
+                    partition.trim(expired)
+                    partition.epoch += 1
+                if not partition.deadlines:
+                    self._mortal.discard(name)
+            removed += len(expired)
+            await asyncio.sleep(0)
+        return removed
+
+    async def close(self) -> None:
+        """Forget everything."""
+        with self._lock:
+            self._partitions = {}
+            self._names = SortedNames()
+
+    def _begin(self, name: str, decide: Callable[[PartitionView], Change[Answer]]) -> Answer:
+        """Decide on a partition that is not there, and begin it where something is to be kept."""
+        now = time.time_ns() // 1000
+        # A life's revisions begin at the clock, above all that were given before it: none comes twice, and a cursor of
+        # an earlier life, even of an earlier process, lies below the first of this one.
+        partition = Partition(max(now, self._highest + 1))
+        change = decide(PartitionView(partition, locked=True))
+        if change.records:
+            self._highest = partition.life
+            partition.apply(change, now)
+            if partition.deadlines:
+                self._mortal.add(name)
+            self._partitions[name] = partition
+            self._names.add(name)
+            self._tower.ring(name)
+        return change.answer
+
+    def _change(self, name: str, partition: Partition, decide: Callable[[PartitionView], Change[Answer]]) -> Answer:
+        change = decide(PartitionView(partition, locked=True))
+        if change.drop:
+            self._drop(name, partition)
+        elif change.records or change.trims:
+            partition.apply(change, time.time_ns() // 1000)
+            if partition.deadlines:
+                self._mortal.add(name)
+        else:
+            return change.answer
+        self._tower.ring(name)
+        return change.answer
+
+    def _drop(self, name: str, partition: Partition) -> None:
+        with self._lock:
+            partition.dropped = True
+            self._highest = max(self._highest, partition.revision)
+            del self._partitions[name]
+            self._names.discard(name)

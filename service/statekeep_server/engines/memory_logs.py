@@ -1,0 +1,260 @@
+"""The two forms in which the in-memory engine keeps a log.
+
+One writer at a time changes a log, while readers on other threads hold no lock. They read up to a revision, so what
+is appended meanwhile does not disturb them; what is replaced as a whole (a sealed segment, a trimmed list) is
+replaced in one assignment.
+"""
+
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
+from itertools import accumulate
+from operator import attrgetter
+from typing import NamedTuple
+
+from statekeep_server.core.journal import Chunk, Record
+from statekeep_server.core.wire import RECORD_TAG, body, field, varint
+from statekeep_server.engines.id_index import IdIndex
+
+SEGMENT = 256 * 2**10
+"""Bytes in a sealed segment, about: one message of a stream."""
+
+_REVISION = b"\x20"  # StreamHistoryResponse.revision, field 4
+_revision_of = attrgetter("revision")
+_number_of = attrgetter("number")
+
+
+class RecordLog:
+    """A log of records as objects, from which some may be trimmed: a key's versions, checkpoints, branches."""
+
+    __slots__ = ("_by_number", "_ids", "alive", "born", "number", "records", "trimmed")
+
+    def __init__(self) -> None:
+        self.records: list[Record] = []
+        self.number = 0
+        """The highest number there ever was."""
+        self.trimmed = 0
+        """The highest number of a record that was trimmed."""
+        self.born = 0
+        """The revision of the first record ever."""
+        self.alive = False
+        """Whether the head is there and not deleted; kept by the partition, which counts them."""
+        self._by_number: list[Record] | None = None  # None while the records are in this order themselves
+        self._ids: dict[str, Record] | None = None
+
+    def append(self, record: Record) -> None:
+        """Add a record."""
+        self.born = self.born or record.revision
+        if record.id:
+            self._ids = self._ids or {}
+            self._ids[record.id] = record
+        records = self.records
+        if self._by_number is None and records and record.number < records[-1].number:
+            self._by_number = sorted(records, key=_number_of)
+        if self._by_number is not None:
+            place = bisect_right(self._by_number, record.number, key=_number_of)
+            self._by_number = [*self._by_number[:place], record, *self._by_number[place:]]
+        records.append(record)
+        self.number = max(self.number, record.number)
+
+    def trim(self, revisions: AbstractSet[int]) -> int:
+        """Take records away; how many there were."""
+        gone = [record for record in self.records if record.revision in revisions]
+        for record in gone:
+            self.trimmed = max(self.trimmed, record.number)
+            if self._ids and self._ids.get(record.id) is record:
+                del self._ids[record.id]
+        if self._by_number is not None:
+            self._by_number = [record for record in self._by_number if record.revision not in revisions]
+        self.records = [record for record in self.records if record.revision not in revisions]
+        return len(gone)
+
+    def count(self) -> int:
+        """Return how many records there are."""
+        return len(self.records)
+
+    def head(self, until: int) -> Record | None:
+        """Return the newest record up to a revision; None where one with a higher number was trimmed."""
+        record = self.newest(until)
+        return record if record and record.number > self.trimmed else None
+
+    def newest(self, until: int) -> Record | None:
+        """Return the newest record up to a revision."""
+        records = self.records
+        if records and records[-1].revision <= until:
+            return records[-1]
+        place = bisect_right(records, until, key=_revision_of)
+        return records[place - 1] if place else None
+
+    def upto(self, number: int, until: int) -> Record | None:
+        """Return the record with the highest number not above `number`, of equals the newest."""
+        records = self.records if self._by_number is None else self._by_number
+        place = bisect_right(records, number, key=_number_of)
+        while place and records[place - 1].revision > until:
+            place -= 1
+        return records[place - 1] if place else None
+
+    def find(self, id: str, until: int) -> Record | None:  # noqa: A002 (the field's name in the contract)
+        """Return the record with this id."""
+        record = self._ids.get(id) if self._ids else None
+        return record if record and record.revision <= until else None
+
+    def scan(self, after: int, until: int, newest_first: bool) -> Iterator[Record]:
+        """Yield the records with after < revision <= until."""
+        records = self.records
+        start = bisect_right(records, after, key=_revision_of)
+        stop = bisect_right(records, until, key=_revision_of)
+        places = range(stop - 1, start - 1, -1) if newest_first else range(start, stop)
+        return (records[place] for place in places)
+
+
+class _Stored(NamedTuple):
+    """Where the frames are: in segments, `stops` being the place after each one's last record, then in the tail."""
+
+    segments: tuple[bytes, ...]
+    stops: tuple[int, ...]
+    tail: list[bytes]
+
+    @property
+    def sealed(self) -> int:
+        """How many records are in segments."""
+        return self.stops[-1] if self.stops else 0
+
+
+class EventLog:
+    """A log that is only appended to, as the bytes of the messages that a stream sends.
+
+    The newest records are frames in a list, the *tail*. When it reaches 256 KiB it is sealed: its frames become one
+    segment, a whole StreamHistoryResponse with its revision, which is then sent without a copy.
+    """
+
+    __slots__ = (
+        "_ends",
+        "_first",
+        "_ids",
+        "_last_tail_chunk",
+        "_numbers",
+        "_revisions",
+        "_stored",
+        "_tail_size",
+        "born",
+        "number",
+    )
+
+    def __init__(self) -> None:
+        self.number = 0
+        self.born = 0
+        self._first = 0
+        self._numbers: array[int] | None = None  # None while they count up from `_first` without a gap
+        self._revisions = array("q")
+        self._stored = _Stored((), (), [])
+        self._ends = array("I")  # where each sealed record ends in its segment
+        self._tail_size = 0
+        self._ids: IdIndex | None = None
+        self._last_tail_chunk: tuple[int, int, Chunk] | None = None
+
+    def append(self, record: Record) -> None:
+        """Add a record."""
+        if not self.born:
+            self.born = record.revision
+            self._first = record.number
+        if self._tail_size and self._tail_size + len(record.frame) > SEGMENT:
+            self._seal()
+        place = len(self._revisions)
+        if record.id:
+            self._ids = self._ids or IdIndex()
+            self._ids.add(record.id, place)
+        if self._numbers is None and record.number != self._first + place:
+            self._numbers = array("q", range(self._first, self._first + place))
+        if self._numbers is not None:
+            self._numbers.append(record.number)
+        self._stored.tail.append(record.frame)
+        self._tail_size += len(record.frame)
+        self._revisions.append(record.revision)
+        self.number = max(self.number, record.number)
+
+    def count(self) -> int:
+        """Return how many records there are."""
+        return len(self._revisions)
+
+    def find(self, id: str, until: int) -> Record | None:  # noqa: A002 (the field's name in the contract)
+        """Return the record with this id."""
+        if self._ids is None:
+            return None
+        start = field(RECORD_TAG, id.encode())  # an id is field 1 of its message, and comes first
+        for place in self._ids.find(id):
+            record = self._record(place)
+            if record.revision <= until and body(record.frame).startswith(start):
+                return record
+        return None
+
+    def scan(self, after: int, until: int, newest_first: bool) -> Iterator[Record]:
+        """Yield the records with after < revision <= until."""
+        start, stop = bisect_right(self._revisions, after), bisect_right(self._revisions, until)
+        places = range(stop - 1, start - 1, -1) if newest_first else range(start, stop)
+        return map(self._record, places)
+
+    def back(self, count: int, until: int) -> tuple[int, int]:
+        """Count back from a revision: how many records there were, and the revision before the first of them."""
+        stop = bisect_right(self._revisions, until)
+        start = max(0, stop - count)
+        return stop - start, self._revisions[start] - 1 if start < stop else until
+
+    def chunk(self, after: int, until: int, count: int | None) -> Chunk | None:
+        """Return the first records with after < revision <= until, about 256 KiB and `count` at most."""
+        start, stop = bisect_right(self._revisions, after), bisect_right(self._revisions, until)
+        if start >= stop:
+            return None
+        limit = stop if count is None else min(stop, start + count)
+        stored = self._stored
+        if start >= stored.sealed:
+            return self._tail_chunk(stored, start, limit, complete=limit == stop)
+        segment = bisect_right(stored.stops, start)
+        limit = min(limit, stored.stops[segment])
+        return Chunk(
+            self._slice(stored, segment, start, limit),
+            limit - start,
+            self._revisions[limit - 1],
+            limit == stop,
+        )
+
+    def _slice(self, stored: _Stored, segment: int, start: int, limit: int) -> bytes:
+        first = stored.stops[segment - 1] if segment else 0
+        if (start, limit) == (first, stored.stops[segment]):
+            return stored.segments[segment]
+        begin = self._ends[start - 1] if start > first else 0
+        frames = stored.segments[segment][begin : self._ends[limit - 1]]
+        return frames + _REVISION + varint(self._revisions[limit - 1])
+
+    def _tail_chunk(self, stored: _Stored, start: int, limit: int, *, complete: bool) -> Chunk:
+        # Many followers ask for the same few records, so the last answer is kept.
+        last = self._last_tail_chunk
+        if last and last[:2] == (start, limit):
+            return last[2]._replace(complete=complete)
+        revision = self._revisions[limit - 1]
+        message = b"".join(stored.tail[start - stored.sealed : limit - stored.sealed]) + _REVISION + varint(revision)
+        chunk = Chunk(message, limit - start, revision, complete)
+        self._last_tail_chunk = (start, limit, chunk)
+        return chunk
+
+    def _seal(self) -> None:
+        segments, stops, tail = self._stored
+        message = b"".join(tail) + _REVISION + varint(self._revisions[-1])
+        self._ends.extend(accumulate(map(len, tail)))
+        self._stored = _Stored((*segments, message), (*stops, len(self._revisions)), [])
+        self._tail_size = 0
+        self._last_tail_chunk = None
+
+    def _record(self, place: int) -> Record:
+        number = self._first + place if self._numbers is None else self._numbers[place]
+        return Record("", self._revisions[place], number, self._frame(place))
+
+    def _frame(self, place: int) -> bytes:
+        stored = self._stored
+        if place >= stored.sealed:
+            return stored.tail[place - stored.sealed]
+        segment = bisect_right(stored.stops, place)
+        first = stored.stops[segment - 1] if segment else 0
+        begin = self._ends[place - 1] if place > first else 0
+        return stored.segments[segment][begin : self._ends[place]]

@@ -1,0 +1,1 @@
+"""gRPC: requests in, answers and errors out. It knows no rules."""

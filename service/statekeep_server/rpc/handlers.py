@@ -1,0 +1,70 @@
+"""How any RPC is served: the request is parsed, the method awaited, and what it raises becomes a status.
+
+What every call needs is wrapped around a method once, when it is registered. A chain of interceptors does the same
+at each call, and costs 15% of the throughput.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import TypeAlias, TypeVar
+
+import grpc
+from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
+from google.protobuf.message import DecodeError, Message
+from google.protobuf.message_factory import GetMessageClass
+
+from statekeep_server.core.errors import Reason, StatekeepError
+from statekeep_server.rpc.errors import status
+
+Send = Callable[[bytes], Awaitable[None]]
+Unary = Callable[[Message], Awaitable[bytes]]
+Stream = Callable[[Message, Send], Awaitable[None]]
+Context: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"
+Request = TypeVar("Request", bound=Message)
+
+log = logging.getLogger(__name__)
+
+
+def service_handler(service: ServiceDescriptor, methods: Mapping[str, Unary | Stream]) -> grpc.GenericRpcHandler:
+    """Return the handler of a service; ValueError unless `methods` are exactly the service's.
+
+    Requests come and answers go as bytes: an answer is mostly what is stored, and an error in a gRPC deserializer
+    could not be told to the client properly.
+    """
+    if set(methods) != {method.name for method in service.methods}:
+        raise ValueError(f"The methods of {service.full_name} are not those that are served: {sorted(methods)}")
+    return grpc.method_handlers_generic_handler(
+        service.full_name, {method.name: _method_handler(method, methods[method.name]) for method in service.methods}
+    )
+
+
+def _method_handler(
+    method: MethodDescriptor, serve: Callable[..., Awaitable[object]]
+) -> "grpc.RpcMethodHandler[bytes, bytes]":
+    parse = GetMessageClass(method.input_type).FromString
+
+    async def unary(data: bytes, context: Context) -> object:
+        try:
+            return await serve(parse(data))
+        except Exception as error:  # noqa: BLE001 (this is where errors end)
+            await _abort(context, method, error)
+            return None
+
+    async def stream(data: bytes, context: Context) -> None:
+        try:
+            await serve(parse(data), context.write)
+        except Exception as error:  # noqa: BLE001 (this is where errors end)
+            await _abort(context, method, error)
+
+    if method.server_streaming:
+        return grpc.unary_stream_rpc_method_handler(stream)
+    return grpc.unary_unary_rpc_method_handler(unary)
+
+
+async def _abort(context: Context, method: MethodDescriptor, error: Exception) -> None:
+    if isinstance(error, DecodeError):
+        error = StatekeepError(Reason.INVALID_FIELD, "The request is no {type}", type=method.input_type.full_name)
+    elif not isinstance(error, StatekeepError):
+        log.error("%s failed", method.full_name, exc_info=error)
+        error = StatekeepError(Reason.INTERNAL, "The server failed; its log says why")
+    await context.abort_with_status(status(error))

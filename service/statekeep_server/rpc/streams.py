@@ -1,0 +1,98 @@
+"""How a stream runs: one message is read, sent, and then the next is read; at the end it waits, or ends."""
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+from statekeep_server.core.errors import Reason, StatekeepError
+from statekeep_server.core.journal import Call, View
+from statekeep_server.core.streams import Reader, Step
+from statekeep_server.engines import Engine
+from statekeep_server.engines.interface import Bell
+from statekeep_server.rpc.handlers import Send
+
+P = TypeVar("P")
+Now = Callable[[], Call]
+
+RETRY_AFTER = 1.0  # seconds; what a stream that is ended by a shutdown tells its client
+
+
+class Followers:
+    """The streams that stay until their client ends them, or the server does."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._bells: set[Bell] = set()
+        self._ended = asyncio.Event()
+
+    async def run(self, reader: Reader[P], send: Send, now: Now) -> None:
+        """Send what a reader reads, until it is done."""
+        if not reader.follows:
+            await self._send_all(reader, send, now)
+            return
+        bell = self._engine.bell(reader.partition)  # before the first read, so that no append is missed
+        self._bells.add(bell)
+        try:
+            await self._follow(reader, send, now, bell)
+        finally:
+            self._bells.discard(bell)
+            bell.close()
+
+    async def stay(self) -> None:
+        """Wait until the server ends the streams."""
+        await self._ended.wait()
+        self._refuse_when_ended()
+
+    def end(self) -> None:
+        """End all streams that stay, with UNAVAILABLE: their clients can resume elsewhere, or here later."""
+        self._ended.set()
+        for bell in list(self._bells):
+            bell.ring()
+
+    def __len__(self) -> int:
+        return len(self._bells)
+
+    async def _follow(self, reader: Reader[P], send: Send, now: Now, bell: Bell) -> None:
+        clock = asyncio.get_running_loop().time
+        quiet_since = clock()
+        place: P | None = None
+        while True:
+            self._refuse_when_ended()
+            step = await self._read(reader, now, place)
+            place = step.place
+            if step.message:
+                await send(step.message)
+                quiet_since = clock()
+            if step.done:
+                return
+            if step.message is None:
+                wait = max(0.0, quiet_since + reader.heartbeat - clock()) if reader.heartbeat else None
+                if not await bell.wait(wait):
+                    await send(reader.beat(place))
+                    quiet_since = clock()
+            elif not step.message:
+                await asyncio.sleep(0)  # a long search lets others go first
+
+    async def _send_all(self, reader: Reader[P], send: Send, now: Now) -> None:
+        place: P | None = None
+        while True:
+            step = await self._read(reader, now, place)
+            place = step.place
+            if step.message:
+                await send(step.message)
+            if step.done:
+                return
+
+    async def _read(self, reader: Reader[P], now: Now, place: P | None) -> Step[P]:
+        def query(view: View) -> Step[P]:
+            return reader.step(view, now(), place)
+
+        return await self._engine.read(reader.partition, query)
+
+    def _refuse_when_ended(self) -> None:
+        if self._ended.is_set():
+            raise StatekeepError(
+                Reason.SHUTTING_DOWN,
+                "The server is shutting down; resume at the last revision",
+                retry_after=RETRY_AFTER,
+            )

@@ -1,0 +1,40 @@
+"""`statekeep serve`: from settings to a server that answers, until a signal ends it."""
+
+import asyncio
+import gc
+import json
+import signal
+import sys
+
+from statekeep_server.config import Settings
+from statekeep_server.engines import open_engine
+from statekeep_server.server import Server
+
+
+async def serve(settings: Settings) -> None:
+    """Serve until SIGTERM or SIGINT, then drain. Raises ListenError where an address cannot be had."""
+    engine = open_engine(settings.store)
+    server = Server(engine, scratch_idle_ttl=settings.scratch_idle_ttl)
+    addresses = [server.listen(address) for address in settings.listen]
+    stopping = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopping.set)
+    await server.start()
+    # What was made up to here stays for good: the collector need not look at it again.
+    gc.collect()
+    gc.freeze()
+    sys.stdout.write(json.dumps({"event": "ready", "listen": addresses}) + "\n")
+    sys.stdout.flush()
+    await stopping.wait()
+    await server.stop(settings.grace)
+
+
+def run(settings: Settings) -> None:
+    """Run `serve` on uvloop where there is one."""
+    try:
+        from uvloop import new_event_loop as loop_factory
+    except ImportError:
+        loop_factory = asyncio.new_event_loop  # type: ignore[assignment]  # both make a loop
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        runner.run(serve(settings))

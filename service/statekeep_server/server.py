@@ -1,0 +1,162 @@
+"""The server: the services on gRPC, with health and reflection, from its start to its drain."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import socket
+import stat
+import time
+from collections.abc import Sequence
+
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_health.v1.health import SERVICE_NAME as HEALTH
+from grpc_health.v1.health import aio as health_aio
+from grpc_reflection.v1alpha import reflection
+
+from statekeep_server.core.journal import Limits
+from statekeep_server.core.scratch import DEFAULT_IDLE_TTL, Scratch
+from statekeep_server.engines import Engine
+from statekeep_server.rpc.handlers import service_handler
+from statekeep_server.rpc.services import MEMORY, SCRATCH, STATE_STORE, Services
+from statekeep_server.rpc.streams import Followers
+
+SWEEP_EVERY = 15.0  # seconds; what has expired is gone from memory within a minute
+
+_MIB = 2**20
+_OPTIONS: Sequence[tuple[str, int]] = (
+    # A second server on the port must fail, not take half of the calls.
+    ("grpc.so_reuseport", 0),
+    # Larger than a record may be, so that one that is too large gets an answer that says so.
+    ("grpc.max_receive_message_length", 64 * _MIB),
+    ("grpc.max_send_message_length", -1),
+    # A client may ping every 10 s on an idle stream, and without one, and a bit faster, for its clock may be.
+    ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
+    ("grpc.keepalive_permit_without_calls", 1),
+    # A client that is gone without a word is found out within two minutes.
+    ("grpc.keepalive_time_ms", 90_000),
+    ("grpc.keepalive_timeout_ms", 20_000),
+    ("grpc.max_concurrent_streams", 10_000),
+)
+
+log = logging.getLogger(__name__)
+
+
+class ListenError(Exception):
+    """An address that cannot be listened on, and why."""
+
+
+class Server:
+    """One server on one engine. To be made inside a running event loop.
+
+    `handlers` are served beside the three services; the benchmark measures its floors so.
+    """
+
+    def __init__(
+        self,
+        engine: Engine,
+        *,
+        scratch_idle_ttl: float = DEFAULT_IDLE_TTL,
+        limits: Limits | None = None,
+        handlers: Sequence[grpc.GenericRpcHandler] = (),
+    ) -> None:
+        self._engine = engine
+        self._scratch = Scratch(scratch_idle_ttl)
+        self._followers = Followers(engine)
+        self._health = health_aio.HealthServicer()
+        self._server = grpc.aio.server(options=_OPTIONS)
+        services = Services(engine, self._scratch, self._followers, limits or Limits())
+        self._server.add_generic_rpc_handlers(
+            (
+                service_handler(MEMORY, services.memory()),
+                service_handler(SCRATCH, services.scratch()),
+                service_handler(STATE_STORE, services.state_store()),
+                *handlers,
+            )
+        )
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+        self._names = ["", MEMORY.full_name, SCRATCH.full_name, STATE_STORE.full_name]
+        reflection.enable_server_reflection([*self._names[1:], HEALTH, reflection.SERVICE_NAME], self._server)
+        self._sweeper: asyncio.Task[None] | None = None
+
+    def listen(self, address: str) -> str:
+        """Listen on HOST:PORT or unix:PATH, and return the address with the port that was taken.
+
+        Raises ListenError where that cannot be.
+        """
+        if address.startswith("unix:"):
+            _check_socket(address.removeprefix("unix:"))
+        try:
+            port = self._server.add_insecure_port(address)
+        except RuntimeError as error:
+            raise ListenError(f"cannot listen on {address}: {_why(address)}") from error
+        return address if address.startswith("unix:") else f"{address.rpartition(':')[0]}:{port}"
+
+    async def start(self) -> None:
+        """Begin to answer."""
+        await self._server.start()
+        for name in self._names:
+            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
+        self._sweeper = asyncio.create_task(self._sweep())
+
+    async def stop(self, grace: float) -> None:
+        """Drain within `grace` seconds.
+
+        Health says NOT_SERVING, streams that stay end and can be resumed, calls in flight finish; what has not by
+        then is cancelled.
+        """
+        await self._health.enter_graceful_shutdown()
+        self._followers.end()
+        await self._server.stop(grace)
+        if self._sweeper:
+            self._sweeper.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await self._sweeper
+        await self._engine.close()
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP_EVERY)
+            now = time.time_ns() // 1000
+            try:
+                removed = await self._engine.sweep(now)
+            except Exception:
+                log.exception("the sweep failed; it is tried again in %s s", SWEEP_EVERY)
+            else:
+                ended = self._scratch.sweep(now)
+                if removed or ended:
+                    log.info("swept %d expired records and %d unused scratch instances", removed, ended)
+
+
+def _check_socket(path: str) -> None:
+    """Refuse a path where a server answers: gRPC would take it away from that."""
+    try:
+        if not stat.S_ISSOCK(os.stat(path).st_mode):
+            raise ListenError(f"cannot listen on unix:{path}: there is a file of that name, and it is no socket")
+    except FileNotFoundError:
+        return
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(path)
+        except OSError:
+            return
+    raise ListenError(f"cannot listen on unix:{path}: another server answers there")
+
+
+def _why(address: str) -> str:
+    """Return why an address cannot be bound, which gRPC only writes to its log."""
+    if address.startswith("unix:"):
+        return "is its directory there, and may it be written to?"
+    host, _, port = address.rpartition(":")
+    try:
+        for family, kind, protocol, _, where in socket.getaddrinfo(
+            host.strip("[]"), int(port), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        ):
+            with socket.socket(family, kind, protocol) as probe:
+                probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                probe.bind(where)
+                probe.listen(1)
+    except OSError as error:
+        return error.strerror or str(error)
+    return "gRPC refused it"
