@@ -52,14 +52,17 @@ def _serve(options: argparse.Namespace) -> int:
     try:
         settings = load(vars(options), os.environ, options.config)
     except ConfigError as error:
-        print(f"statekeep serve: {error}", file=sys.stderr)
-        return WRONG_USE
+        return _fail(WRONG_USE, f"statekeep serve: {error}")
     from statekeep_server.serve import run
     from statekeep_server.server import ListenError
 
     try:
         run(settings)
     except ListenError as error:
-        print(f"statekeep serve: {error}", file=sys.stderr)
-        return 1
+        return _fail(1, f"statekeep serve: {error}")
     return 0
+
+
+def _fail(code: int, line: str) -> int:
+    sys.stderr.write(line + "\n")
+    return code

@@ -12,13 +12,13 @@ from collections.abc import Sequence
 import grpc
 from grpc_health.v1 import health_pb2, health_pb2_grpc
 from grpc_health.v1.health import SERVICE_NAME as HEALTH
-from grpc_health.v1.health import aio as health_aio
 from grpc_reflection.v1alpha import reflection
 
 from statekeep_server.core.journal import Limits
 from statekeep_server.core.scratch import DEFAULT_IDLE_TTL, Scratch
 from statekeep_server.engines import Engine
 from statekeep_server.rpc.handlers import service_handler
+from statekeep_server.rpc.health import Health
 from statekeep_server.rpc.services import MEMORY, SCRATCH, STATE_STORE, Services
 from statekeep_server.rpc.streams import Followers
 
@@ -64,7 +64,7 @@ class Server:
         self._engine = engine
         self._scratch = Scratch(scratch_idle_ttl)
         self._followers = Followers(engine)
-        self._health = health_aio.HealthServicer()
+        self._health = Health()
         self._server = grpc.aio.server(options=_OPTIONS)
         services = Services(engine, self._scratch, self._followers, limits or Limits())
         self._server.add_generic_rpc_handlers(

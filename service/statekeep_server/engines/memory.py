@@ -111,7 +111,8 @@ class Partition:
     def journal(self, kind: str, after: int, until: int) -> Iterator[Record]:
         """Yield the records of a kind with after < revision <= until, in order."""
         journal, holes = self._journal, self._holes
-        for record in islice(journal, bisect_right(journal, after, key=_revision_of), None):
+        for place in range(bisect_right(journal, after, key=_revision_of), len(journal)):
+            record = journal[place]
             if record.revision > until:
                 return
             if record.log.startswith(kind) and record.revision not in holes:
@@ -159,34 +160,34 @@ class PartitionView:
         self.revision = partition.revision
 
     @property
-    def exists(self) -> bool:  # noqa: D102 (these are View's, and said there)
+    def exists(self) -> bool:
         return bool(self._partition.create_time)
 
     @property
-    def life(self) -> int:  # noqa: D102
+    def life(self) -> int:
         return self._partition.life
 
     @property
-    def oldest(self) -> int:  # noqa: D102
+    def oldest(self) -> int:
         return self._partition.oldest
 
     @property
-    def create_time(self) -> int:  # noqa: D102
+    def create_time(self) -> int:
         return self._partition.create_time
 
     @property
-    def update_time(self) -> int:  # noqa: D102
+    def update_time(self) -> int:
         return self._partition.update_time
 
-    def head(self, log: str) -> Record | None:  # noqa: D102
+    def head(self, log: str) -> Record | None:
         records = self._partition.records.get(log)
         return records.head(self.revision) if records else None
 
-    def upto(self, log: str, number: int) -> Record | None:  # noqa: D102
+    def upto(self, log: str, number: int) -> Record | None:
         records = self._partition.records.get(log)
         return records.upto(number, self.revision) if records else None
 
-    def find(self, log: str, id: str) -> Record | None:  # noqa: A002, D102
+    def find(self, log: str, id: str) -> Record | None:  # noqa: A002 (the field's name in the contract)
         found = self._log(log)
         if found is None:
             return None
@@ -196,19 +197,19 @@ class PartitionView:
                 return found.find(id, self.revision)
         return record
 
-    def number(self, log: str) -> int:  # noqa: D102
+    def number(self, log: str) -> int:
         found = self._log(log)
         return found.number if found else 0
 
-    def count(self, log: str) -> int:  # noqa: D102
+    def count(self, log: str) -> int:
         found = self._log(log)
         return found.count() if found else 0
 
-    def born(self, log: str) -> int:  # noqa: D102
+    def born(self, log: str) -> int:
         found = self._log(log)
         return found.born if found and found.born <= self.revision else 0
 
-    def live(self, kind: str, now: int) -> int:  # noqa: D102
+    def live(self, kind: str, now: int) -> int:
         if kind != KEY:
             raise ValueError(f"no live ones are counted of kind {kind!r}")
         expired = sum(expires <= now for expires in list(self._partition.expiring.values()))
@@ -221,18 +222,18 @@ class PartitionView:
         until = self.revision if before is None else min(self.revision, before - 1)
         return found.scan(after, until, newest_first) if found else iter(())
 
-    def chunk(self, log: str, after: int, until: int, count: int | None = None) -> Chunk | None:  # noqa: D102
+    def chunk(self, log: str, after: int, until: int, count: int | None = None) -> Chunk | None:
         events = self._partition.events.get(log)
         return events.chunk(after, min(until, self.revision), count) if events else None
 
-    def back(self, log: str, count: int, until: int) -> tuple[int, int]:  # noqa: D102
+    def back(self, log: str, count: int, until: int) -> tuple[int, int]:
         events = self._partition.events.get(log)
         return events.back(count, min(until, self.revision)) if events else (0, until)
 
-    def logs(self, prefix: str, after: str = "") -> Iterator[str]:  # noqa: D102
+    def logs(self, prefix: str, after: str = "") -> Iterator[str]:
         return self._partition.names.after(after, prefix)
 
-    def journal(self, kind: str, after: int) -> Iterator[Record]:  # noqa: D102
+    def journal(self, kind: str, after: int) -> Iterator[Record]:
         return self._partition.journal(kind, after, self.revision)
 
     def _log(self, name: str) -> EventLog | RecordLog | None:
@@ -262,7 +263,7 @@ class MemoryEngine:
             epoch = found.epoch
             try:
                 answer = query(PartitionView(found))
-            except BaseException:
+            except Exception:
                 if found.epoch == epoch and not epoch & 1:
                     raise
                 continue
