@@ -1,0 +1,43 @@
+"""The command `statekeep`: serve, health, and a few commands for people at a prompt."""
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from statekeep_server.cli import memory, serving, threads
+
+WRONG_USE = 2
+
+_EPILOG = """\
+The commands talk to the server at --address, STATEKEEP_ADDRESS, or 127.0.0.1:50051, with the token in STATEKEEP_TOKEN.
+Exit codes: 0 done; 1 it failed, or what was asked for is not there; 2 wrong use.
+"""
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.exit(WRONG_USE, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command, and return its exit code."""
+    parser = _Parser(
+        prog="statekeep",
+        description="Keeps memory, scratch values and event histories for agents and other programs, over gRPC.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    for module in (serving, memory, threads):
+        module.add(commands)
+    options = parser.parse_args(arguments)
+    try:
+        return int(options.run(options))
+    except KeyboardInterrupt:
+        return 130  # as a shell says of a command that Ctrl-C ended
+    except BrokenPipeError:
+        # Who read the output, such as head, has enough. Without this Python complains of it when it exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0

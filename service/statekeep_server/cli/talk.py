@@ -1,0 +1,55 @@
+"""What the commands at a prompt share: the address, the client, and how an error is told."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+if TYPE_CHECKING:
+    from statekeep import Client
+
+Commands: TypeAlias = "argparse._SubParsersAction[Any]"
+Run: TypeAlias = "Callable[[Client, argparse.Namespace], int]"
+
+DEFAULT_ADDRESS = "127.0.0.1:50051"
+
+
+def add_address(parser: argparse.ArgumentParser) -> None:
+    """Add the options that say which server is meant."""
+    parser.add_argument(
+        "--address",
+        metavar="ADDR",
+        default=os.environ.get("STATEKEEP_ADDRESS") or DEFAULT_ADDRESS,
+        help="HOST:PORT or unix:PATH of the server (default: STATEKEEP_ADDRESS, or 127.0.0.1:50051)",
+    )
+    parser.add_argument(
+        "--timeout", metavar="SECONDS", type=float, default=10.0, help="how long to wait for an answer (default: 10)"
+    )
+
+
+def add_command(commands: Commands, name: str, run: Run, brief: str) -> argparse.ArgumentParser:
+    """Add a command that talks to a server. Its description is the docstring of `run`."""
+    parser: argparse.ArgumentParser = commands.add_parser(name, help=brief, description=run.__doc__)
+    add_address(parser)
+    parser.add_argument("--json", action="store_true", help="write JSON, one line for each record")
+    parser.set_defaults(run=lambda options: _talk(name, run, options))
+    return parser
+
+
+def fail(line: str, *, code: int = 1) -> int:
+    """Say in one line why a command ends, and return its exit code."""
+    sys.stderr.write(line + "\n")
+    return code
+
+
+def _talk(name: str, run: Run, options: argparse.Namespace) -> int:
+    from statekeep import Client, errors
+
+    try:
+        with Client(options.address, timeout=options.timeout) as client:
+            return run(client, options)
+    except errors.InvalidArgumentError as error:
+        return fail(f"statekeep {name}: {error}", code=2)
+    except errors.StatekeepError as error:
+        return fail(f"statekeep {name}: {error}")
