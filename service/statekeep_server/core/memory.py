@@ -83,6 +83,7 @@ def delete_key(view: View, request: pb.MemoryDeleteRequest, call: Call) -> Chang
     if head is None or head.deleted:
         return _remembered(view, sent, head.frame if head else b"")
     entry = pb.MemoryEntry(version=_next_version(view, KEY + key, key), deleted=True)
+    _sign(entry, request)
     return _written(view, sent, [_record(view, request.scope, key, entry, call, view.revision + 1, b"")])
 
 
@@ -241,12 +242,20 @@ def _version(view: View, request: pb.MemorySetRequest, call: Call, revision: int
     entry = pb.MemoryEntry(version=_next_version(view, KEY + key, key), value_type=values.value_type(value))
     if request.HasField("ttl"):
         clock.stamp(entry.expire_time, clock.expiry(request.ttl, call.now, f"{path}ttl"))
-    for name in ("execution_id", "flow_id", "flow_name"):
-        if request.HasField(name):
-            setattr(entry, name, getattr(request, name))
     if request.labels:
         entry.labels.update(request.labels)
+    _sign(entry, request)
     return _record(view, request.scope, key, entry, call, revision, field(_VALUE_TAG, value.SerializeToString()), path)
+
+
+def _sign(entry: pb.MemoryEntry, request: pb.MemorySetRequest | pb.MemoryDeleteRequest) -> None:
+    """Put into an entry who wrote it, where the request says."""
+    if request.HasField("execution_id"):
+        entry.execution_id = request.execution_id
+    if request.HasField("flow_id"):
+        entry.flow_id = request.flow_id
+    if request.HasField("flow_name"):
+        entry.flow_name = request.flow_name
 
 
 def _record(

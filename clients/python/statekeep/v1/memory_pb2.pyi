@@ -560,9 +560,16 @@ class MemoryDeleteRequest(_message.Message):
     KEY_FIELD_NUMBER: _builtins.int
     EXPECTED_VERSION_FIELD_NUMBER: _builtins.int
     REQUEST_ID_FIELD_NUMBER: _builtins.int
+    EXECUTION_ID_FIELD_NUMBER: _builtins.int
+    FLOW_ID_FIELD_NUMBER: _builtins.int
+    FLOW_NAME_FIELD_NUMBER: _builtins.int
     key: _builtins.str
     expected_version: _builtins.int
     request_id: _builtins.str
+    execution_id: _builtins.str
+    """Kept with the tombstone, as with any version."""
+    flow_id: _builtins.str
+    flow_name: _builtins.str
     @_builtins.property
     def scope(self) -> Global___Scope: ...
     def __init__(
@@ -572,14 +579,30 @@ class MemoryDeleteRequest(_message.Message):
         key: _builtins.str = ...,
         expected_version: _builtins.int | None = ...,
         request_id: _builtins.str = ...,
+        execution_id: _builtins.str | None = ...,
+        flow_id: _builtins.str | None = ...,
+        flow_name: _builtins.str | None = ...,
     ) -> None: ...
-    _HasFieldArgType: _TypeAlias = _typing.Literal["_expected_version", b"_expected_version", "expected_version", b"expected_version", "scope", b"scope"]  # noqa: Y015
+    _HasFieldArgType: _TypeAlias = _typing.Literal["_execution_id", b"_execution_id", "_expected_version", b"_expected_version", "_flow_id", b"_flow_id", "_flow_name", b"_flow_name", "execution_id", b"execution_id", "expected_version", b"expected_version", "flow_id", b"flow_id", "flow_name", b"flow_name", "scope", b"scope"]  # noqa: Y015
     def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
-    _ClearFieldArgType: _TypeAlias = _typing.Literal["_expected_version", b"_expected_version", "expected_version", b"expected_version", "key", b"key", "request_id", b"request_id", "scope", b"scope"]  # noqa: Y015
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["_execution_id", b"_execution_id", "_expected_version", b"_expected_version", "_flow_id", b"_flow_id", "_flow_name", b"_flow_name", "execution_id", b"execution_id", "expected_version", b"expected_version", "flow_id", b"flow_id", "flow_name", b"flow_name", "key", b"key", "request_id", b"request_id", "scope", b"scope"]  # noqa: Y015
     def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    _WhichOneofReturnType__execution_id: _TypeAlias = _typing.Literal["execution_id"]  # noqa: Y015
+    _WhichOneofArgType__execution_id: _TypeAlias = _typing.Literal["_execution_id", b"_execution_id"]  # noqa: Y015
     _WhichOneofReturnType__expected_version: _TypeAlias = _typing.Literal["expected_version"]  # noqa: Y015
     _WhichOneofArgType__expected_version: _TypeAlias = _typing.Literal["_expected_version", b"_expected_version"]  # noqa: Y015
+    _WhichOneofReturnType__flow_id: _TypeAlias = _typing.Literal["flow_id"]  # noqa: Y015
+    _WhichOneofArgType__flow_id: _TypeAlias = _typing.Literal["_flow_id", b"_flow_id"]  # noqa: Y015
+    _WhichOneofReturnType__flow_name: _TypeAlias = _typing.Literal["flow_name"]  # noqa: Y015
+    _WhichOneofArgType__flow_name: _TypeAlias = _typing.Literal["_flow_name", b"_flow_name"]  # noqa: Y015
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__execution_id) -> _WhichOneofReturnType__execution_id | None: ...
+    @_typing.overload
     def WhichOneof(self, oneof_group: _WhichOneofArgType__expected_version) -> _WhichOneofReturnType__expected_version | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__flow_id) -> _WhichOneofReturnType__flow_id | None: ...
+    @_typing.overload
+    def WhichOneof(self, oneof_group: _WhichOneofArgType__flow_name) -> _WhichOneofReturnType__flow_name | None: ...
 
 Global___MemoryDeleteRequest: _TypeAlias = MemoryDeleteRequest  # noqa: Y015
 

@@ -1,0 +1,218 @@
+"""Records of the messages that carry them, and messages of what a caller gives."""
+
+from datetime import UTC, datetime, timedelta
+from typing import cast, get_args
+
+from google.protobuf.duration_pb2 import Duration
+from google.protobuf.timestamp_pb2 import Timestamp
+
+from statekeep.errors import UsageError
+from statekeep.records import (
+    Branch,
+    Checkpoint,
+    Entry,
+    Event,
+    NewCheckpoint,
+    NewEvent,
+    PurgeRecord,
+    ScopeInfo,
+    ScopeType,
+    Thread,
+    Write,
+)
+from statekeep.v1 import memory_pb2, state_store_pb2
+from statekeep.values import message_of, raw_of_message
+
+SCOPE_TYPES: tuple[ScopeType, ...] = get_args(ScopeType)
+
+
+def time_of(message: Timestamp) -> datetime:
+    """The aware datetime of a timestamp, in UTC; what is finer than a microsecond is cut off."""
+    return message.ToDatetime(tzinfo=UTC)
+
+
+def timestamp_of(time: datetime | None) -> Timestamp | None:
+    """The timestamp of an aware datetime."""
+    if time is None:
+        return None
+    if time.tzinfo is None:
+        raise UsageError("a create_time needs a time zone, such as datetime.now(UTC)")
+    message = Timestamp()
+    message.FromDatetime(time)
+    return message
+
+
+def duration_of(time: float | timedelta | None) -> Duration | None:
+    """The duration of so many seconds."""
+    if time is None:
+        return None
+    message = Duration()
+    message.FromTimedelta(time if isinstance(time, timedelta) else timedelta(seconds=time))
+    return message
+
+
+def scope_message(scope: str, scope_type: ScopeType) -> memory_pb2.Scope:
+    """The message that names a scope."""
+    if scope_type not in SCOPE_TYPES:
+        raise UsageError(f"scope_type is one of 'namespace', 'flow' or 'execution', not {scope_type!r}")
+    return memory_pb2.Scope(type=memory_pb2.ScopeType.Value(f"SCOPE_TYPE_{scope_type.upper()}"), name=scope)
+
+
+def scope_type_of(message: memory_pb2.Scope) -> ScopeType:
+    """The type of a scope, by the name this package uses."""
+    name = memory_pb2.ScopeType.Name(message.type).removeprefix("SCOPE_TYPE_").lower()
+    return cast("ScopeType", name)
+
+
+def set_message(scope: memory_pb2.Scope, write: Write, request_id: str = "") -> memory_pb2.MemorySetRequest:
+    """The message that writes a key."""
+    return memory_pb2.MemorySetRequest(
+        scope=scope,
+        key=write.key,
+        value=message_of(write.value),
+        ttl=duration_of(write.ttl),
+        expected_version=write.expected_version,
+        labels=write.labels,
+        execution_id=write.execution_id,
+        flow_id=write.flow_id,
+        flow_name=write.flow_name,
+        request_id=request_id,
+    )
+
+
+def entry_of(message: memory_pb2.MemoryEntry) -> Entry:
+    """The record of a key's version."""
+    return Entry(
+        scope=message.scope.name,
+        scope_type=scope_type_of(message.scope),
+        key=message.key,
+        version=message.version,
+        raw=raw_of_message(message.value),
+        value_type=message.value_type,
+        deleted=message.deleted,
+        create_time=time_of(message.create_time),
+        expire_time=time_of(message.expire_time) if message.HasField("expire_time") else None,
+        entry_id=message.entry_id,
+        execution_id=message.execution_id if message.HasField("execution_id") else None,
+        flow_id=message.flow_id if message.HasField("flow_id") else None,
+        flow_name=message.flow_name if message.HasField("flow_name") else None,
+        labels=dict(message.labels),
+        revision=message.revision,
+    )
+
+
+def scope_info_of(message: memory_pb2.MemoryScopeInfo) -> ScopeInfo:
+    """The record of a scope."""
+    return ScopeInfo(message.scope.name, scope_type_of(message.scope), message.entry_count)
+
+
+def purge_record_of(message: memory_pb2.MemoryPurgeRecord) -> PurgeRecord:
+    """The record of a purge."""
+    return PurgeRecord(
+        scope=message.scope.name,
+        scope_type=scope_type_of(message.scope),
+        create_time=time_of(message.create_time),
+        keys=tuple(message.keys),
+        versions_deleted=message.versions_deleted,
+        keep=message.keep,
+        keys_affected=message.keys_affected,
+    )
+
+
+def event_message(event: NewEvent, thread_id: str = "", branch: str = "") -> state_store_pb2.Event:
+    """The message of an event to append."""
+    return state_store_pb2.Event(
+        id=event.id,
+        thread_id=thread_id,
+        branch_id=branch,
+        type=event.type,
+        node=event.node,
+        parent_id=event.parent_id,
+        data=None if event.data is None else message_of(event.data),
+        error_type=event.error_type,
+        message=event.message,
+        create_time=timestamp_of(event.create_time),
+        labels=event.labels,
+    )
+
+
+def event_of(message: state_store_pb2.Event) -> Event:
+    """The record of a stored event."""
+    return Event(
+        id=message.id,
+        thread_id=message.thread_id,
+        branch_id=message.branch_id,
+        sequence=message.sequence,
+        type=message.type,
+        node=message.node if message.HasField("node") else None,
+        parent_id=message.parent_id if message.HasField("parent_id") else None,
+        raw=raw_of_message(message.data),
+        error_type=message.error_type if message.HasField("error_type") else None,
+        message=message.message if message.HasField("message") else None,
+        create_time=time_of(message.create_time),
+        labels=dict(message.labels),
+        revision=message.revision,
+    )
+
+
+def checkpoint_message(checkpoint: NewCheckpoint, thread_id: str = "", branch: str = "") -> state_store_pb2.Checkpoint:
+    """The message of a checkpoint to save."""
+    return state_store_pb2.Checkpoint(
+        id=checkpoint.id,
+        thread_id=thread_id,
+        branch_id=branch,
+        event_id=checkpoint.event_id,
+        sequence=checkpoint.sequence,
+        state=message_of(checkpoint.state),
+        active=message_of(checkpoint.active),
+        status=checkpoint.status,
+        create_time=timestamp_of(checkpoint.create_time),
+        parent_id=checkpoint.parent_id,
+        metadata=None if checkpoint.metadata is None else message_of(checkpoint.metadata),
+        labels=checkpoint.labels,
+    )
+
+
+def checkpoint_of(message: state_store_pb2.Checkpoint) -> Checkpoint:
+    """The record of a stored checkpoint."""
+    return Checkpoint(
+        id=message.id,
+        thread_id=message.thread_id,
+        branch_id=message.branch_id,
+        event_id=message.event_id,
+        sequence=message.sequence,
+        raw_state=raw_of_message(message.state),
+        raw_active=raw_of_message(message.active),
+        status=message.status,
+        create_time=time_of(message.create_time),
+        parent_id=message.parent_id if message.HasField("parent_id") else None,
+        raw_metadata=raw_of_message(message.metadata),
+        labels=dict(message.labels),
+        revision=message.revision,
+    )
+
+
+def branch_of(message: state_store_pb2.Branch) -> Branch:
+    """The record of a branch."""
+    return Branch(
+        id=message.id,
+        thread_id=message.thread_id,
+        parent_branch_id=message.parent_branch_id,
+        from_event_id=message.from_event_id,
+        create_time=time_of(message.create_time),
+        revision=message.revision,
+    )
+
+
+def thread_of(message: state_store_pb2.Thread) -> Thread:
+    """The record of a thread."""
+    return Thread(
+        id=message.id,
+        uid=message.uid,
+        event_count=message.event_count,
+        checkpoint_count=message.checkpoint_count,
+        branch_count=message.branch_count,
+        create_time=time_of(message.create_time),
+        update_time=time_of(message.update_time),
+        revision=message.revision,
+    )
