@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from server_process import ServerProcess
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
 SNIPPETS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
@@ -29,8 +30,8 @@ def run(code: str, address: str) -> "subprocess.CompletedProcess[str]":
         (1, "42\n{'ok': True, 'key': 'plan'}\n"),
     ],
 )
-def test_the_python_in_the_readme_runs_and_prints_what_it_says(address: str, number: int, printed: str) -> None:
-    done = run(SNIPPETS[number], address)
+def test_the_python_in_the_readme_runs_and_prints_what_it_says(server: ServerProcess, number: int, printed: str) -> None:
+    done = run(SNIPPETS[number], server.address)
     assert done.stderr == ""
     assert done.stdout == printed
 
