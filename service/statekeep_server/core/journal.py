@@ -6,7 +6,7 @@ place. A record belongs to a *log* of its partition (a key, a branch's events, â
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 Answer = TypeVar("Answer")
@@ -46,8 +46,7 @@ class Chunk(NamedTuple):
     complete: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Change(Generic[Answer]):
+class Change(NamedTuple, Generic[Answer]):
     """What a rule decided: the answer, and what is appended and taken away, all of it or nothing.
 
     The records' revisions go on from the view's, one by one. `oldest`, where it is not 0, is the revision below
@@ -164,10 +163,9 @@ class Limits:
     max_page: int = 1000
 
 
-@dataclass(frozen=True, slots=True)
-class Call:
+class Call(NamedTuple):
     """What a rule may know besides the view and the request."""
 
     now: int
     """The time, in microseconds since 1970."""
-    limits: Limits = field(default_factory=Limits)
+    limits: Limits = Limits()

@@ -25,10 +25,6 @@ Request = TypeVar("Request", bound=Message)
 log = logging.getLogger(__name__)
 
 
-class ClientGone(Exception):  # noqa: N818 (it is no error)
-    """A message could not be sent: the connection was cut, or the client died."""
-
-
 def service_handler(service: ServiceDescriptor, methods: Mapping[str, Unary | Stream]) -> grpc.GenericRpcHandler:
     """Return the handler of a service; ValueError unless `methods` are exactly the service's.
 
@@ -55,16 +51,10 @@ def _method_handler(
             return None
 
     async def stream(data: bytes, context: Context) -> None:
-        async def send(message: bytes) -> None:
-            try:
-                await context.write(message)
-            except Exception as error:
-                raise ClientGone from error
-
         try:
-            await serve(parse(data), send)
-        except ClientGone:
-            return  # its stream ends like one that it cancelled
+            await serve(parse(data), context.write)
+        except grpc.aio.InternalError:
+            return  # a message could not be sent: the connection was cut, or the client died
         except Exception as error:  # noqa: BLE001 (this is where errors end)
             await _abort(context, method, error)
 
