@@ -14,6 +14,7 @@ from typing import Any
 from statekeep_server.core.scratch import DEFAULT_IDLE_TTL
 
 _UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
+_LONGEST = 100 * 365 * 86400.0
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h|d|)")
 
 
@@ -23,10 +24,15 @@ class ConfigError(Exception):
 
 def seconds(given: str | float) -> float:
     """Return a duration: a number of seconds, or text with a unit (ms, s, m, h or d). ValueError otherwise."""
-    match = _DURATION.fullmatch(str(given).strip())
-    if match is None or isinstance(given, bool):
-        raise ValueError("give seconds, or a number with ms, s, m, h or d, such as 20 or 1.5h")
-    return float(match[1]) * _UNITS[match[2]]
+    if isinstance(given, int | float) and not isinstance(given, bool):
+        duration = float(given)
+    elif isinstance(given, str) and (match := _DURATION.fullmatch(given.strip())):
+        duration = float(match[1]) * _UNITS[match[2]]
+    else:
+        duration = -1
+    if not 0 <= duration <= _LONGEST:
+        raise ValueError("give seconds up to a hundred years, or a number with ms, s, m, h or d, such as 20 or 1.5h")
+    return duration
 
 
 def _addresses(given: str | list[str]) -> tuple[str, ...]:

@@ -63,10 +63,10 @@ def sequence(number: int, field: str) -> int:
     return number
 
 
-def expected(number: int, field: str) -> int:
-    """Return a version or sequence number that a client expects to find."""
+def version(number: int, field: str) -> int:
+    """Return a version that a client expects to find."""
     if number < 0:
-        raise invalid(field, "is {number}; give 0 for none, or a number from 1", number=number)
+        raise invalid(field, "is {number}; give 0 for no value, or a version from 1", number=number)
     return number
 
 

@@ -11,7 +11,7 @@ from statekeep.v1 import memory_pb2 as pb
 
 from statekeep_server.core import clock, values
 from statekeep_server.core.errors import Reason, StatekeepError, invalid
-from statekeep_server.core.identifiers import expected, memory_key, scope_name, writable_key
+from statekeep_server.core.identifiers import WHITE_SPACE, memory_key, scope_name, version, writable_key
 from statekeep_server.core.journal import KEY, MAX_NUMBER, PURGES, Call, Change, Limits, Record, View
 from statekeep_server.core.pages import Page, revision_cursor
 from statekeep_server.core.requests import Request
@@ -43,7 +43,7 @@ def scope_of(partition: str) -> pb.Scope:
 
 def set_key(view: View, request: pb.MemorySetRequest, call: Call) -> Change[bytes]:
     """Write a new version of a key."""
-    sent = Request(request, request.request_id)
+    sent = Request(request, request.request_id, _normalise_write)
     if (answer := sent.known(view)) is not None:
         return Change(answer)
     record = _version(view, request, call, view.revision + 1, "")
@@ -52,7 +52,7 @@ def set_key(view: View, request: pb.MemorySetRequest, call: Call) -> Change[byte
 
 def set_keys(view: View, request: pb.MemoryBatchSetRequest, call: Call) -> Change[bytes]:
     """Write several keys of one scope, all or none."""
-    sent = Request(request, request.request_id)
+    sent = Request(request, request.request_id, _normalise_batch)
     if (answer := sent.known(view)) is not None:
         return Change(answer)
     _check_batch(request)
@@ -73,7 +73,7 @@ def set_keys(view: View, request: pb.MemoryBatchSetRequest, call: Call) -> Chang
 
 def delete_key(view: View, request: pb.MemoryDeleteRequest, call: Call) -> Change[bytes]:
     """Hide a key behind a tombstone. A key without a value is left as it is, and its tombstone, if any, answered."""
-    sent = Request(request, request.request_id)
+    sent = Request(request, request.request_id, _normalise_write)
     if (answer := sent.known(view)) is not None:
         return Change(answer)
     key = writable_key(request.key, "key")
@@ -156,7 +156,7 @@ def get_keys(view: View, request: pb.MemoryBatchGetRequest, call: Call) -> bytes
 
 def list_keys(view: View, request: pb.MemoryListRequest, call: Call) -> bytes:
     """List the keys that have a value, in bytewise order."""
-    page = Page(request, call.limits)
+    page = Page(request, call.limits, _normalise_scope)
     for log in view.logs(KEY + request.prefix, KEY + page.cursor if page.cursor else ""):
         key = log[len(KEY) :]
         record = _head(view, key, call.now)
@@ -169,7 +169,7 @@ def list_keys(view: View, request: pb.MemoryListRequest, call: Call) -> bytes:
 
 def list_purges(view: View, request: pb.MemoryListPurgesRequest, call: Call) -> bytes:
     """List what was purged, newest first."""
-    page = Page(request, call.limits)
+    page = Page(request, call.limits, _normalise_scope)
     for record in view.scan(PURGES, before=revision_cursor(page), newest_first=True):
         if not page.take(record.frame, str(record.revision)):
             break
@@ -185,6 +185,25 @@ def scope_info(view: View, partition: str, call: Call) -> bytes | None:
 
 
 # --- how
+
+
+def _normalise_scope(request: pb.MemoryListRequest | pb.MemoryListPurgesRequest) -> None:
+    _normalise(request.scope)
+
+
+def _normalise_write(request: pb.MemorySetRequest | pb.MemoryDeleteRequest) -> None:
+    _normalise(request.scope)
+    request.key = request.key.strip(WHITE_SPACE)
+
+
+def _normalise_batch(request: pb.MemoryBatchSetRequest) -> None:
+    for one in request.sets:
+        _normalise_write(one)
+
+
+def _normalise(scope: pb.Scope) -> None:
+    scope.name = scope.name.strip(WHITE_SPACE)
+    scope.type = scope.type or pb.SCOPE_TYPE_NAMESPACE
 
 
 def visible(record: Record, now: int) -> bool:
@@ -205,7 +224,7 @@ def shown(record: Record, include_value: bool) -> bytes:
 
 
 def _check_version(head: Record | None, wanted: int, key: str, path: str) -> None:
-    expected(wanted, f"{path}expected_version")
+    version(wanted, f"{path}expected_version")
     current = 0 if head is None or head.deleted else head.number
     if current != wanted:
         raise StatekeepError(
@@ -276,7 +295,7 @@ def _record(
     entry.entry_id = f"{view.life:x}-{revision:x}"
     entry.revision = revision
     payload = entry.SerializeToString() + value
-    check_size(len(payload), call.limits, f"{path}value")
+    check_size(len(payload), call.limits, f"{path}value" if value else "")
     expires = entry.expire_time.ToMicroseconds() if entry.HasField("expire_time") else 0
     return Record(KEY + key, revision, entry.version, frame(payload), "", len(value), entry.deleted, expires)
 

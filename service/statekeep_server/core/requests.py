@@ -3,7 +3,7 @@
 from google.protobuf.message import Message
 
 from statekeep_server.core.errors import Reason, StatekeepError
-from statekeep_server.core.fingerprints import fingerprint
+from statekeep_server.core.fingerprints import Normalise, as_it_is, fingerprint
 from statekeep_server.core.identifiers import identifier
 from statekeep_server.core.journal import REQUESTS, Record, View
 
@@ -15,9 +15,9 @@ _PRINT_BYTES = 16
 class Request:
     """A write's request id, and what tells the same request from another. An empty id is never known."""
 
-    def __init__(self, request: Message, request_id: str) -> None:
+    def __init__(self, request: Message, request_id: str, normalise: Normalise = as_it_is) -> None:
         self.id = identifier(request_id, "request_id") if request_id else ""
-        self._print = fingerprint(request, "request_id") if request_id else b""
+        self._print = fingerprint(request, "request_id", normalise=normalise) if request_id else b""
 
     def known(self, view: View) -> bytes | None:
         """Return the answer that was given before; None where the request is new."""

@@ -158,8 +158,7 @@ class Scratch:
         return instance
 
     def _use(self, instance: Instance, now: int) -> None:
-        if instance.idle_ttl and not instance.attached:
-            instance.ends = now + instance.idle_ttl
+        instance.ends = now + instance.idle_ttl if instance.idle_ttl and not instance.attached else 0
 
     def _end(self, instance: Instance) -> Sequence[str]:
         if self._instances.get(instance.id) is instance:

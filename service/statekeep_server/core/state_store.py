@@ -7,13 +7,14 @@ id before.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
+from functools import partial
 
 from statekeep.v1 import state_store_pb2 as pb
 
 from statekeep_server.core import clock, values
 from statekeep_server.core.errors import Reason, StatekeepError, invalid
-from statekeep_server.core.identifiers import expected, identifier, sequence
+from statekeep_server.core.identifiers import identifier, sequence
 from statekeep_server.core.journal import (
     BRANCHES,
     CHECKPOINTS,
@@ -56,7 +57,7 @@ def append_event(view: View, request: pb.AppendEventRequest, call: Call) -> Chan
     stored = _known_event(view, event, "event", with_sequence=True)
     if stored:
         return Change(stored.frame)
-    record = _event_record(view.revision + 1, event, number, call, "event")
+    record = _event_record(view, view.revision + 1, event, number, call, "event")
     return Change(record.frame, [record])
 
 
@@ -69,7 +70,7 @@ def append_next_event(view: View, request: pb.AppendNextEventRequest, call: Call
     last = view.number(EVENTS + event.branch_id)
     if request.HasField("expected_last_sequence"):
         _check_last(last, request.expected_last_sequence, event.branch_id)
-    record = _event_record(view.revision + 1, event, _next(last, 1, event.branch_id), call, "event")
+    record = _event_record(view, view.revision + 1, event, _next(last, 1, event.branch_id), call, "event")
     return Change(record.frame, [record])
 
 
@@ -92,9 +93,10 @@ def append_events(view: View, request: pb.AppendEventsRequest, call: Call) -> Ch
     if request.HasField("expected_last_sequence"):
         _check_last(last, request.expected_last_sequence, branch_id)
     _next(last, len(events), branch_id)
+    given = {event.id for event in events}
     revision = view.revision
     records = [
-        _event_record(revision + place, event, last + place, call, f"events[{place - 1}]")
+        _event_record(view, revision + place, event, last + place, call, f"events[{place - 1}]", given)
         for place, event in enumerate(events, 1)
     ]
     return Change(_batch_answer(records, [event.id for event in events]), records)
@@ -145,7 +147,7 @@ def save_checkpoint(view: View, request: pb.SaveCheckpointRequest, call: Call) -
     replaced = view.find(CHECKPOINTS + branch_id, checkpoint.id) if checkpoint.id else None
     if replaced and _same(checkpoint, pb.Checkpoint.FromString(body(replaced.frame))):
         return Change(replaced.frame)
-    record = _checkpoint_record(view.revision + 1, checkpoint, call, "checkpoint")
+    record = _checkpoint_record(view, view.revision + 1, checkpoint, call, "checkpoint")
     return Change(record.frame, [record], [replaced] if replaced else [])
 
 
@@ -161,10 +163,11 @@ def latest_checkpoint(view: View, request: pb.LatestCheckpointRequest, call: Cal
 
 def list_checkpoints(view: View, request: pb.ListCheckpointsRequest, call: Call) -> bytes:
     """List the checkpoints of a branch by order of saving, newest first."""
-    page = Page(request, call.limits)
+    page = Page(request, call.limits, _normalise_branch)
     log = CHECKPOINTS + branch_name(request.branch_id)
+    labels = dict(request.labels)
     for record in view.scan(log, before=revision_cursor(page), newest_first=True):
-        if _labelled(record, request.labels.items()) and not page.take(record.frame, str(record.revision)):
+        if _labelled(record, labels) and not page.take(record.frame, str(record.revision)):
             break
     return page.answer()
 
@@ -174,14 +177,17 @@ def list_checkpoints(view: View, request: pb.ListCheckpointsRequest, call: Call)
 
 def fork(view: View, request: pb.ForkRequest, call: Call) -> Change[bytes]:
     """Record a branch that starts at an event, with its first checkpoint and event, all or none."""
-    sent = Request(request, request.request_id)
+    sent = Request(request, request.request_id, _normalise_branch)
     if (answer := sent.known(view)) is not None:
         return Change(answer)
     parent = branch_name(request.branch_id)
     _check_fork(view, request, parent)
     revision = view.revision + 1
-    name = identifier(request.name, "name") if request.HasField("name") else f"branch-{revision:x}"
-    _check_free(view, name, request.thread_id)
+    if request.HasField("name"):
+        name = identifier(request.name, "name")
+        _check_free(view, name, request.thread_id)
+    else:
+        name = _made_up("branch", revision, partial(_holds, view))
     branch = pb.Branch(
         id=name, thread_id=request.thread_id, parent_branch_id=parent, from_event_id=request.from_event_id
     )
@@ -189,7 +195,7 @@ def fork(view: View, request: pb.ForkRequest, call: Call) -> Change[bytes]:
     branch.revision = revision
     records = [Record(BRANCHES, revision, revision, frame(branch.SerializeToString()), name)]
     parts = [records[0].frame]
-    for record, tag in _first_records(request, name, revision + 1, call):
+    for record, tag in _first_records(view, request, name, revision + 1, call):
         records.append(record)
         parts.append(retag(tag, record.frame))
     answer = b"".join(parts)
@@ -247,6 +253,10 @@ def delete_thread(view: View, request: pb.DeleteThreadRequest, call: Call) -> Ch
 # --- how
 
 
+def _normalise_branch(request: pb.ForkRequest | pb.ListCheckpointsRequest) -> None:
+    request.branch_id = request.branch_id or MAIN
+
+
 def _place(message: pb.Event | pb.Checkpoint, thread_id: str, branch_id: str, path: str) -> None:
     """Set thread and branch on a part of a request that may leave them empty, and refuse any others."""
     if message.thread_id not in ("", thread_id):
@@ -278,18 +288,29 @@ def _check_event(event: pb.Event, path: str) -> None:
         clock.check_timestamp(event.create_time, f"{path}.create_time")
 
 
-def _event_record(revision: int, event: pb.Event, number: int, call: Call, path: str) -> Record:
-    """Return the record of an event, which gets what the server adds to it."""
-    given = event.id
-    if not given:
-        event.id = f"evt-{revision:x}"
+def _made_up(prefix: str, revision: int, taken: Callable[[str], object]) -> str:
+    """Return an id for what came without one. A client may have taken the first that offers itself."""
+    name = f"{prefix}-{revision:x}"
+    while taken(name):
+        name += "x"
+    return name
+
+
+def _event_record(
+    view: View, revision: int, event: pb.Event, number: int, call: Call, path: str, given: Container[str] = ()
+) -> Record:
+    """Return the record of an event, which gets what the server adds to it; `given` are the ids that come with it."""
+    log = EVENTS + event.branch_id
+    event.id = event.id or _made_up("evt", revision, lambda name: name in given or view.find(log, name))
     event.sequence = number
     event.revision = revision
     if not event.HasField("create_time"):
         clock.stamp(event.create_time, call.now)
     payload = event.SerializeToString()
     check_size(len(payload), call.limits, path)
-    return Record(EVENTS + event.branch_id, revision, number, frame(payload), given)
+    # See find_event: an id that carries the revision needs no index.
+    made_up = event.id == f"evt-{revision:x}"
+    return Record(log, revision, number, frame(payload), "" if made_up else event.id)
 
 
 def _same(one: pb.Event | pb.Checkpoint, other: pb.Event | pb.Checkpoint, *apart: str) -> bool:
@@ -363,7 +384,7 @@ def _next(last: int, count: int, branch_id: str) -> int:
 
 
 def _check_last(last: int, wanted: int, branch_id: str) -> None:
-    expected(wanted, "expected_last_sequence")
+    sequence(wanted, "expected_last_sequence")
     if last != wanted:
         raise StatekeepError(
             Reason.SEQUENCE_MISMATCH,
@@ -394,18 +415,19 @@ def _check_checkpoint(checkpoint: pb.Checkpoint, path: str) -> None:
     checkpoint.status = checkpoint.status or "running"
 
 
-def _checkpoint_record(revision: int, checkpoint: pb.Checkpoint, call: Call, path: str) -> Record:
-    checkpoint.id = checkpoint.id or f"cp-{revision:x}"
+def _checkpoint_record(view: View, revision: int, checkpoint: pb.Checkpoint, call: Call, path: str) -> Record:
+    log = CHECKPOINTS + checkpoint.branch_id
+    checkpoint.id = checkpoint.id or _made_up("cp", revision, partial(view.find, log))
     checkpoint.revision = revision
     if not checkpoint.HasField("create_time"):
         clock.stamp(checkpoint.create_time, call.now)
     payload = checkpoint.SerializeToString()
     check_size(len(payload), call.limits, path)
-    return Record(CHECKPOINTS + checkpoint.branch_id, revision, checkpoint.sequence, frame(payload), checkpoint.id)
+    return Record(log, revision, checkpoint.sequence, frame(payload), checkpoint.id)
 
 
-def _labelled(record: Record, labels: Iterable[tuple[str, str]]) -> bool:
-    return not labels or labels <= pb.Checkpoint.FromString(body(record.frame)).labels.items()  # type: ignore[operator]
+def _labelled(record: Record, labels: dict[str, str]) -> bool:
+    return not labels or labels.items() <= dict(pb.Checkpoint.FromString(body(record.frame)).labels).items()
 
 
 def _event_on(view: View, event_id: str, branch_id: str, thread_id: str) -> Record:
@@ -450,21 +472,23 @@ def _holds(view: View, branch_id: str) -> bool:
     return bool(view.find(BRANCHES, branch_id) or view.born(EVENTS + branch_id) or view.born(CHECKPOINTS + branch_id))
 
 
-def _first_records(request: pb.ForkRequest, name: str, revision: int, call: Call) -> Iterable[tuple[Record, bytes]]:
+def _first_records(
+    view: View, request: pb.ForkRequest, name: str, revision: int, call: Call
+) -> Iterable[tuple[Record, bytes]]:
     """Yield what a fork stores besides the branch, each with its tag in ForkResponse."""
     if request.HasField("checkpoint"):
         checkpoint = pb.Checkpoint()
         checkpoint.CopyFrom(request.checkpoint)
         _place(checkpoint, request.thread_id, name, "checkpoint")
         _check_checkpoint(checkpoint, "checkpoint")
-        yield _checkpoint_record(revision, checkpoint, call, "checkpoint"), b"\x12"
+        yield _checkpoint_record(view, revision, checkpoint, call, "checkpoint"), b"\x12"
         revision += 1
     if request.HasField("event"):
         event = pb.Event()
         event.CopyFrom(request.event)
         _place(event, request.thread_id, name, "event")
         _check_event(event, "event")
-        yield _event_record(revision, event, 1, call, "event"), b"\x1a"
+        yield _event_record(view, revision, event, 1, call, "event"), b"\x1a"
 
 
 def _born(view: View, branch_id: str) -> int:

@@ -35,15 +35,19 @@ class _Place(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """A message, how many events it holds, the last record's revision, and whether it is all there is."""
+    """A message, how many events it holds, and the last record's revision.
+
+    `complete` says that it is all there is, `limited` that the limit holds an event back.
+    """
 
     message: bytes
     events: int
     revision: int
     complete: bool
+    limited: bool
 
 
-_NOTHING = _Part(b"", 0, 0, complete=True)
+_NOTHING = _Part(b"", 0, 0, complete=True, limited=False)
 _NEVER = 2**63
 
 
@@ -77,7 +81,7 @@ class BranchHistory:
             return Step(None, place._replace(cursor=cursor))
         part = (self._merged if self._checkpoints else self._events)(view, call, place, end)
         left = place.left and place.left - part.events
-        done = left == 0 or (part.complete and not self.follows)
+        done = part.limited or (part.complete and (not self.follows or left == 0))
         after = cursor._replace(
             revision=max(cursor.revision, end if part.complete else part.revision),
             caught_up=cursor.caught_up or part.complete,
@@ -102,10 +106,12 @@ class BranchHistory:
 
     def _events(self, view: View, call: Call, place: _Place, end: int) -> _Part:
         """Return the next chunk of events, as the engine keeps it."""
-        for log, until in place.line:
+        for number, (log, until) in enumerate(place.line, 1):
             chunk = view.chunk(log, place.cursor.revision, min(until, end), place.left)
             if chunk:
-                return _Part(chunk.message, chunk.records, chunk.revision, chunk.complete and until == _NEVER)
+                more = not chunk.complete or any(self._scan(view, place.line[number:], chunk.revision, end))
+                limited = more and chunk.records == place.left
+                return _Part(chunk.message, chunk.records, chunk.revision, not more, limited)
         return _NOTHING
 
     def _merged(self, view: View, call: Call, place: _Place, end: int) -> _Part:
@@ -113,21 +119,25 @@ class BranchHistory:
         parts: list[bytes] = []
         events = last = size = 0
         for is_event, record in self._records(view, place, end):
-            full = size and size + len(record.frame) > call.limits.chunk
-            if full or (is_event and events == place.left):
-                return _Part(b"".join(parts) + _REVISION + varint(last), events, last, complete=False)
+            full = size > 0 and size + len(record.frame) > call.limits.chunk
+            limited = is_event and events == place.left
+            if full or limited:
+                message = b"".join(parts) + _REVISION + varint(last) if parts else b""
+                return _Part(message, events, last, complete=False, limited=limited)
             parts.append(record.frame if is_event else retag(_CHECKPOINTS, record.frame))
             events += is_event
             size += len(record.frame)
             last = record.revision
         if not parts:
             return _NOTHING
-        return _Part(b"".join(parts) + _REVISION + varint(last), events, last, complete=True)
+        return _Part(b"".join(parts) + _REVISION + varint(last), events, last, complete=True, limited=False)
+
+    def _scan(self, view: View, line: Sequence[_Window], after: int, end: int) -> Iterator[Record]:
+        return chain.from_iterable(view.scan(log, after=after, before=min(until, end) + 1) for log, until in line)
 
     def _records(self, view: View, place: _Place, end: int) -> Iterator[tuple[bool, Record]]:
         after = place.cursor.revision
-        scans = [view.scan(log, after=after, before=min(until, end) + 1) for log, until in place.line]
-        events = ((True, record) for record in chain.from_iterable(scans))
+        events = ((True, record) for record in self._scan(view, place.line, after, end))
         checkpoints = ((False, record) for record in view.scan(CHECKPOINTS + self._branch, after=after, before=end + 1))
         return merge(events, checkpoints, key=_revision)
 

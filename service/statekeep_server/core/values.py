@@ -14,7 +14,7 @@ MAX_DEPTH = 512
 
 _TYPES = {"{": "object", "[": "array", '"': "string", "t": "boolean", "f": "boolean", "n": "null"}
 _BLANKS = " \t\n\r"  # RFC 8259's, fewer than Unicode's
-_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+_STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)  # or one that never ends
 # Text in which each \uD800-\uDBFF is followed by a \uDC00-\uDFFF, and none of the latter stands alone.
 _PAIRED = re.compile(
     r"(?:[^\\]++|\\[^u]|\\u(?![dD][89a-fA-F])|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F])*+", re.DOTALL

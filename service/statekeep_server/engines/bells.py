@@ -21,18 +21,19 @@ class LocalBell:
         """Return True when it rang since the last wait, False after `timeout` seconds."""
         if not self._rung:
             # A future for each wait: one that is shared would be cancelled for all when one waiter is.
-            self._waiter = self._loop.create_future()
-            timer = self._loop.call_later(timeout, self._wake) if timeout is not None else None
-            if self._rung:  # by another thread, since the look above
-                self._wake()
+            waiter = self._waiter = self._loop.create_future()
+            timer = self._loop.call_later(timeout, _finish, waiter) if timeout is not None else None
+            self._wake()  # where another thread rang since the look above
             try:
-                await self._waiter
+                await waiter
             finally:
                 self._waiter = None
                 if timer:
                     timer.cancel()
-        rung, self._rung = self._rung, False
-        return rung
+        if self._rung:  # to be left alone otherwise: another thread may set it at any moment
+            self._rung = False
+            return True
+        return False
 
     def ring(self) -> None:
         """Wake the waiter. May be called from any thread."""
@@ -50,8 +51,14 @@ class LocalBell:
         self._tower.remove(self._partition, self)
 
     def _wake(self) -> None:
-        if self._waiter and not self._waiter.done():
-            self._waiter.set_result(None)
+        # A ring that was heard already may still have a call of this to come.
+        if self._rung and self._waiter:
+            _finish(self._waiter)
+
+
+def _finish(waiter: "asyncio.Future[None]") -> None:
+    if not waiter.done():
+        waiter.set_result(None)
 
 
 class Tower:

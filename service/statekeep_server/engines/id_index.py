@@ -9,8 +9,7 @@ _LOAD = 32  # ids a bucket holds on average before another is added
 class IdIndex:
     """Places by their id's hash, in buckets of a linear hash table: it grows by one bucket at a time.
 
-    It keeps no ids: `find` gives the places that may be meant, and the caller looks at what is there. One writer at
-    a time; a reader beside it may miss an id that is there, but is never sent wrong.
+    It keeps no ids: `find` gives the places that may be meant, and the caller looks at what is there.
     Source: W. Litwin, "Linear hashing: a new tool for file and table addressing", VLDB 1980.
     """
 

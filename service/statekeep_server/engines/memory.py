@@ -1,8 +1,7 @@
 """The in-memory engine: partitions in a dictionary, each with a lock for the one who writes.
 
-Readers take no lock. They see a partition up to the revision it had when they began, and records do not change.
-Only trims take something away under them: a partition counts those in its `epoch`, which is odd while one is under
-way, and a read that overlapped one is made again.
+Readers take no lock. A partition counts its changes in an `epoch`, which is odd while one is under way, and a read that
+overlapped a change is made again: so all that a read saw is of one moment.
 """
 
 import asyncio
@@ -24,7 +23,6 @@ from statekeep_server.engines.sorted_names import SortedNames
 Answer = TypeVar("Answer")
 
 _LOCK_FREE_TRIES = 8
-_NEVER = 2**63
 _revision_of = attrgetter("revision")
 
 
@@ -72,49 +70,36 @@ class Partition:
         self._holes: set[int] = set()
 
     def apply(self, change: Change[Answer], now: int) -> None:
-        """Make a change. The caller holds the lock. Readers see it all at once, when the revision moves on."""
+        """Make a change. The caller holds the lock."""
+        self.epoch += 1
         for record in change.records:
             self._append(record)
-        self.update_time = now
-        self.create_time = self.create_time or now
-        if change.trims:
-            self.epoch += 1
-            self.revision = change.records[-1].revision if change.records else self.revision
-            self.trim(change.trims)
-            self.oldest = max(self.oldest, change.oldest)
-            self.epoch += 1
-        elif change.records:
+        if change.records:
             self.revision = change.records[-1].revision
+        if change.trims:
+            self._trim(change.trims)
+        self.oldest = max(self.oldest, change.oldest)
+        self.create_time = self.create_time or now
+        self.update_time = now
+        self.epoch += 1
 
-    def trim(self, records: Sequence[Record]) -> None:
-        """Take records away. The caller holds the lock, and has made the epoch odd."""
-        by_log: defaultdict[str, set[int]] = defaultdict(set)
-        for record in records:
-            by_log[record.log].add(record.revision)
-        for name, revisions in by_log.items():
-            log = self.records[name]
-            log.trim(revisions)
-            self._holes |= revisions
-            self._note_head(name, log, log.head(_NEVER))
-        if len(self._holes) > len(self._journal) // 2:
-            self._journal = [record for record in self._journal if record.revision not in self._holes]
-            self._holes = set()
-
-    def expired(self, now: int) -> list[Record]:
-        """Return the records that have expired, and forget their deadlines."""
+    def expire(self, now: int) -> int:
+        """Remove the records that have expired, and return how many. The caller holds the lock."""
         gone: list[Record] = []
         while self.deadlines and self.deadlines[0][0] <= now:
             _, revision, name = heappop(self.deadlines)
             gone += self.records[name].scan(revision - 1, revision, newest_first=False)
-        return gone
+        if gone:
+            self.epoch += 1
+            self._trim(gone)
+            self.epoch += 1
+        return len(gone)
 
-    def journal(self, kind: str, after: int, until: int) -> Iterator[Record]:
-        """Yield the records of a kind with after < revision <= until, in order."""
+    def journal(self, kind: str, after: int) -> Iterator[Record]:
+        """Yield the records of a kind with a greater revision, in order."""
         journal, holes = self._journal, self._holes
         for place in range(bisect_right(journal, after, key=_revision_of), len(journal)):
             record = journal[place]
-            if record.revision > until:
-                return
             if record.log.startswith(kind) and record.revision not in holes:
                 yield record
 
@@ -137,6 +122,19 @@ class Partition:
             heappush(self.deadlines, (record.expires, record.revision, name))
         self._note_head(name, log, record)
 
+    def _trim(self, records: Sequence[Record]) -> None:
+        by_log: defaultdict[str, set[int]] = defaultdict(set)
+        for record in records:
+            by_log[record.log].add(record.revision)
+        for name, revisions in by_log.items():
+            log = self.records[name]
+            log.trim(revisions)
+            self._holes |= revisions
+            self._note_head(name, log, log.head())
+        if len(self._holes) > len(self._journal) // 2:
+            self._journal = [record for record in self._journal if record.revision not in self._holes]
+            self._holes = set()
+
     def _note_head(self, name: str, log: RecordLog, head: Record | None) -> None:
         if name[0] != KEY:
             return
@@ -150,13 +148,12 @@ class Partition:
 
 
 class PartitionView:
-    """A partition up to the revision it had when the view was made."""
+    """A partition as it is while nobody changes it."""
 
-    __slots__ = ("_locked", "_partition", "revision")
+    __slots__ = ("_partition", "revision")
 
-    def __init__(self, partition: Partition, *, locked: bool = False) -> None:
+    def __init__(self, partition: Partition) -> None:
         self._partition = partition
-        self._locked = locked
         self.revision = partition.revision
 
     @property
@@ -181,21 +178,15 @@ class PartitionView:
 
     def head(self, log: str) -> Record | None:
         records = self._partition.records.get(log)
-        return records.head(self.revision) if records else None
+        return records.head() if records else None
 
     def upto(self, log: str, number: int) -> Record | None:
         records = self._partition.records.get(log)
-        return records.upto(number, self.revision) if records else None
+        return records.upto(number) if records else None
 
     def find(self, log: str, id: str) -> Record | None:  # noqa: A002 (the field's name in the contract)
         found = self._log(log)
-        if found is None:
-            return None
-        record = found.find(id, self.revision)
-        if record is None and not self._locked and isinstance(found, EventLog):
-            with self._partition.lock:  # a reader may miss an id while the index grows
-                return found.find(id, self.revision)
-        return record
+        return found.find(id) if found else None
 
     def number(self, log: str) -> int:
         found = self._log(log)
@@ -207,7 +198,7 @@ class PartitionView:
 
     def born(self, log: str) -> int:
         found = self._log(log)
-        return found.born if found and found.born <= self.revision else 0
+        return found.born if found else 0
 
     def live(self, kind: str, now: int) -> int:
         if kind != KEY:
@@ -219,22 +210,22 @@ class PartitionView:
         self, log: str, *, after: int = 0, before: int | None = None, newest_first: bool = False
     ) -> Iterator[Record]:
         found = self._log(log)
-        until = self.revision if before is None else min(self.revision, before - 1)
+        until = self.revision if before is None else before - 1
         return found.scan(after, until, newest_first) if found else iter(())
 
     def chunk(self, log: str, after: int, until: int, count: int | None = None) -> Chunk | None:
         events = self._partition.events.get(log)
-        return events.chunk(after, min(until, self.revision), count) if events else None
+        return events.chunk(after, until, count) if events else None
 
     def back(self, log: str, count: int, until: int) -> tuple[int, int]:
         events = self._partition.events.get(log)
-        return events.back(count, min(until, self.revision)) if events else (0, until)
+        return events.back(count, until) if events else (0, until)
 
     def logs(self, prefix: str, after: str = "") -> Iterator[str]:
         return self._partition.names.after(after, prefix)
 
     def journal(self, kind: str, after: int) -> Iterator[Record]:
-        return self._partition.journal(kind, after, self.revision)
+        return self._partition.journal(kind, after)
 
     def _log(self, name: str) -> EventLog | RecordLog | None:
         partition = self._partition
@@ -257,7 +248,7 @@ class MemoryEngine:
         self._tower = Tower()
 
     async def read(self, partition: str, query: Callable[[PartitionView], Answer]) -> Answer:
-        """Return what a query finds, without a lock unless trims keep coming in between."""
+        """Return what a query finds, without a lock unless changes keep coming in between."""
         found = self._partitions.get(partition, _NOWHERE)
         for _ in range(_LOCK_FREE_TRIES):
             epoch = found.epoch
@@ -270,7 +261,7 @@ class MemoryEngine:
             if found.epoch == epoch and not epoch & 1:
                 return answer
         with found.lock:
-            return query(PartitionView(found, locked=True))
+            return query(PartitionView(found))
 
     async def write(self, partition: str, decide: Callable[[PartitionView], Change[Answer]]) -> Answer:
         """Make a change under the partition's lock."""
@@ -299,17 +290,14 @@ class MemoryEngine:
         for name in list(self._mortal):
             partition = self._partitions.get(name)
             if partition is None:
-                self._mortal.discard(name)
+                with self._lock:  # one of that name may have begun since
+                    if name not in self._partitions:
+                        self._mortal.discard(name)
                 continue
             with partition.lock:
-                expired = partition.expired(now)
-                if expired:
-                    partition.epoch += 1
-                    partition.trim(expired)
-                    partition.epoch += 1
-                if not partition.deadlines:
+                removed += partition.expire(now)
+                if not partition.deadlines and not partition.dropped:
                     self._mortal.discard(name)
-            removed += len(expired)
             await asyncio.sleep(0)
         return removed
 
@@ -325,19 +313,19 @@ class MemoryEngine:
         # A life's revisions begin at the clock, above all that were given before it: none comes twice, and a cursor of
         # an earlier life, even of an earlier process, lies below the first of this one.
         partition = Partition(max(now, self._highest + 1))
-        change = decide(PartitionView(partition, locked=True))
+        change = decide(PartitionView(partition))
         if change.records:
             self._highest = partition.life
             partition.apply(change, now)
+            self._partitions[name] = partition
             if partition.deadlines:
                 self._mortal.add(name)
-            self._partitions[name] = partition
             self._names.add(name)
             self._tower.ring(name)
         return change.answer
 
     def _change(self, name: str, partition: Partition, decide: Callable[[PartitionView], Change[Answer]]) -> Answer:
-        change = decide(PartitionView(partition, locked=True))
+        change = decide(PartitionView(partition))
         if change.drop:
             self._drop(name, partition)
         elif change.records or change.trims:

@@ -1,8 +1,6 @@
 """The two forms in which the in-memory engine keeps a log.
 
-One writer at a time changes a log, while readers on other threads hold no lock. They read up to a revision, so what
-is appended meanwhile does not disturb them; what is replaced as a whole (a sealed segment, a trimmed list) is
-replaced in one assignment.
+One writer at a time changes a log. A reader beside it may see anything, or fail: it reads again, see memory.py.
 """
 
 from array import array
@@ -54,7 +52,7 @@ class RecordLog:
             self._by_number = sorted(records, key=_number_of)
         if self._by_number is not None:
             place = bisect_right(self._by_number, record.number, key=_number_of)
-            self._by_number = [*self._by_number[:place], record, *self._by_number[place:]]
+            self._by_number.insert(place, record)
         records.append(record)
         self.number = max(self.number, record.number)
 
@@ -74,31 +72,19 @@ class RecordLog:
         """Return how many records there are."""
         return len(self.records)
 
-    def head(self, until: int) -> Record | None:
-        """Return the newest record up to a revision; None where one with a higher number was trimmed."""
-        record = self.newest(until)
-        return record if record and record.number > self.trimmed else None
+    def head(self) -> Record | None:
+        """Return the newest record; None where one with a higher number was trimmed."""
+        return self.records[-1] if self.records and self.records[-1].number > self.trimmed else None
 
-    def newest(self, until: int) -> Record | None:
-        """Return the newest record up to a revision."""
-        records = self.records
-        if records and records[-1].revision <= until:
-            return records[-1]
-        place = bisect_right(records, until, key=_revision_of)
-        return records[place - 1] if place else None
-
-    def upto(self, number: int, until: int) -> Record | None:
+    def upto(self, number: int) -> Record | None:
         """Return the record with the highest number not above `number`, of equals the newest."""
         records = self.records if self._by_number is None else self._by_number
         place = bisect_right(records, number, key=_number_of)
-        while place and records[place - 1].revision > until:
-            place -= 1
         return records[place - 1] if place else None
 
-    def find(self, id: str, until: int) -> Record | None:  # noqa: A002 (the field's name in the contract)
+    def find(self, id: str) -> Record | None:  # noqa: A002 (the field's name in the contract)
         """Return the record with this id."""
-        record = self._ids.get(id) if self._ids else None
-        return record if record and record.revision <= until else None
+        return self._ids.get(id) if self._ids else None
 
     def scan(self, after: int, until: int, newest_first: bool) -> Iterator[Record]:
         """Yield the records with after < revision <= until."""
@@ -178,14 +164,14 @@ class EventLog:
         """Return how many records there are."""
         return len(self._revisions)
 
-    def find(self, id: str, until: int) -> Record | None:  # noqa: A002 (the field's name in the contract)
+    def find(self, id: str) -> Record | None:  # noqa: A002 (the field's name in the contract)
         """Return the record with this id."""
         if self._ids is None:
             return None
         start = field(RECORD_TAG, id.encode())  # an id is field 1 of its message, and comes first
         for place in self._ids.find(id):
             record = self._record(place)
-            if record.revision <= until and body(record.frame).startswith(start):
+            if body(record.frame).startswith(start):
                 return record
         return None
 
