@@ -255,10 +255,12 @@ def _version(view: View, request: pb.MemorySetRequest, call: Call, revision: int
     if not request.HasField("value"):
         raise invalid(f"{path}value", "is missing; set json, text or data (JSON null is a value)")
     value = request.value
-    values.check(value, f"{path}value")
+    kind = values.check(value, f"{path}value")
     if request.HasField("expected_version"):
         _check_version(_head(view, key, call.now), request.expected_version, key, path)
-    entry = pb.MemoryEntry(version=_next_version(view, KEY + key, key), value_type=values.value_type(value))
+    entry = pb.MemoryEntry()
+    entry.version = _next_version(view, KEY + key, key)
+    entry.value_type = values.value_type(value, kind)
     if request.HasField("ttl"):
         clock.stamp(entry.expire_time, clock.expiry(request.ttl, call.now, f"{path}ttl"))
     if request.labels:
@@ -318,6 +320,8 @@ def _written(view: View, sent: Request, records: Sequence[Record]) -> Change[byt
 
 
 def _remembered(view: View, sent: Request, answer: bytes, records: Sequence[Record] = ()) -> Change[bytes]:
+    if not sent.id:
+        return Change(answer, records)
     kept, trims = sent.remember(view, view.revision + len(records) + 1, answer)
     return Change(answer, [*records, *kept], trims)
 

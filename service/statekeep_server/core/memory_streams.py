@@ -30,6 +30,7 @@ class KeyHistory:
 
     follows = False
     heartbeat = 0.0
+    ahead = 1
 
     def __init__(self, request: pb.MemoryHistoryRequest) -> None:
         if request.limit < 0:
@@ -67,6 +68,7 @@ class ScopeWatch:
     """Memory.Watch: the writes of a scope, in order, from any revision on."""
 
     follows = True
+    ahead = 1
 
     def __init__(self, request: pb.MemoryWatchRequest) -> None:
         self.partition = partition(request.scope)

@@ -6,7 +6,7 @@ from hashlib import blake2b
 
 from statekeep.v1 import memory_pb2, state_store_pb2
 
-from statekeep_server.core.errors import invalid
+from statekeep_server.core.errors import StatekeepError, invalid
 from statekeep_server.core.fingerprints import Normalise, as_it_is, fingerprint
 from statekeep_server.core.journal import Limits
 from statekeep_server.core.wire import field
@@ -62,7 +62,7 @@ class Page:
                 return cursor.decode()
         except (binascii.Error, ValueError):
             pass
-        raise invalid("page_token", "is not one that this request gave; leave it empty to begin at the first page")
+        raise _foreign_token()
 
     def _seal(self, cursor: bytes) -> bytes:
         """Return what ties a cursor to the request. It keeps mistakes out, not malice: a cursor gives no rights."""
@@ -73,7 +73,13 @@ def revision_cursor(page: Page) -> int | None:
     """Return a page's cursor where it is a revision; None on the first page."""
     if not page.cursor:
         return None
+    if not (page.cursor.isascii() and page.cursor.isdecimal() and len(page.cursor) < 20):
+        raise _foreign_token()
     return int(page.cursor)
+
+
+def _foreign_token() -> StatekeepError:
+    return invalid("page_token", "is not one that this request gave; leave it empty to begin at the first page")
 
 
 def _size(asked: int, limits: Limits) -> int:

@@ -34,9 +34,7 @@ class Request:
         return record.frame[_PRINT_BYTES:]
 
     def remember(self, view: View, revision: int, answer: bytes) -> tuple[list[Record], list[Record]]:
-        """Return the record that keeps the answer, and the old ones it pushes out; none without an id."""
-        if not self.id:
-            return [], []
+        """Return the record that keeps the answer, and the old ones it pushes out. Only for one with an id."""
         record = Record(REQUESTS, revision, 1, self._print + answer, self.id)
         return [record], _oldest(view)
 

@@ -187,7 +187,7 @@ def fork(view: View, request: pb.ForkRequest, call: Call) -> Change[bytes]:
         name = identifier(request.name, "name")
         _check_free(view, name, request.thread_id)
     else:
-        name = _made_up("branch", revision, partial(_holds, view))
+        name = _made_up(f"branch-{revision:x}", partial(_holds, view))
     branch = pb.Branch(
         id=name, thread_id=request.thread_id, parent_branch_id=parent, from_event_id=request.from_event_id
     )
@@ -199,6 +199,8 @@ def fork(view: View, request: pb.ForkRequest, call: Call) -> Change[bytes]:
         records.append(record)
         parts.append(retag(tag, record.frame))
     answer = b"".join(parts)
+    if not sent.id:
+        return Change(answer, records)
     kept, trims = sent.remember(view, revision + len(records), answer)
     return Change(answer, [*records, *kept], trims)
 
@@ -288,9 +290,8 @@ def _check_event(event: pb.Event, path: str) -> None:
         clock.check_timestamp(event.create_time, f"{path}.create_time")
 
 
-def _made_up(prefix: str, revision: int, taken: Callable[[str], object]) -> str:
-    """Return an id for what came without one. A client may have taken the first that offers itself."""
-    name = f"{prefix}-{revision:x}"
+def _made_up(name: str, taken: Callable[[str], object]) -> str:
+    """Return an id for what came without one: `name`, unless a client has taken that."""
     while taken(name):
         name += "x"
     return name
@@ -301,7 +302,8 @@ def _event_record(
 ) -> Record:
     """Return the record of an event, which gets what the server adds to it; `given` are the ids that come with it."""
     log = EVENTS + event.branch_id
-    event.id = event.id or _made_up("evt", revision, lambda name: name in given or view.find(log, name))
+    plain = f"evt-{revision:x}"
+    event.id = event.id or _made_up(plain, lambda name: name in given or view.find(log, name))
     event.sequence = number
     event.revision = revision
     if not event.HasField("create_time"):
@@ -309,8 +311,7 @@ def _event_record(
     payload = event.SerializeToString()
     check_size(len(payload), call.limits, path)
     # See find_event: an id that carries the revision needs no index.
-    made_up = event.id == f"evt-{revision:x}"
-    return Record(log, revision, number, frame(payload), "" if made_up else event.id)
+    return Record(log, revision, number, frame(payload), "" if event.id == plain else event.id)
 
 
 def _same(one: pb.Event | pb.Checkpoint, other: pb.Event | pb.Checkpoint, *apart: str) -> bool:
@@ -417,7 +418,7 @@ def _check_checkpoint(checkpoint: pb.Checkpoint, path: str) -> None:
 
 def _checkpoint_record(view: View, revision: int, checkpoint: pb.Checkpoint, call: Call, path: str) -> Record:
     log = CHECKPOINTS + checkpoint.branch_id
-    checkpoint.id = checkpoint.id or _made_up("cp", revision, partial(view.find, log))
+    checkpoint.id = checkpoint.id or _made_up(f"cp-{revision:x}", partial(view.find, log))
     checkpoint.revision = revision
     if not checkpoint.HasField("create_time"):
         clock.stamp(checkpoint.create_time, call.now)

@@ -10,7 +10,7 @@ from statekeep_server.core.journal import Call, View
 
 P = TypeVar("P")
 
-MIN_HEARTBEAT = 100_000  # microseconds
+MIN_HEARTBEAT = 100_000_000  # nanoseconds
 
 
 class Step(NamedTuple, Generic[P]):
@@ -33,6 +33,9 @@ class Reader(Protocol[P]):
     """Whether the stream stays when everything was sent."""
     heartbeat: float
     """Seconds without a message after which one is sent all the same; 0 for never."""
+    ahead: int
+    """How many messages may be read before the first is sent: more than one only where they are sent as they are
+    stored. Those that are made cost memory while a slow client takes its time."""
 
     def step(self, view: View, call: Call, place: P | None) -> Step[P]:
         """Return the next message; `place` is None at the start."""
@@ -90,7 +93,7 @@ def after_revision(number: int) -> int:
 def heartbeat(value: Duration) -> float:
     """Return a heartbeat in seconds."""
     micros = clock.duration(value, "heartbeat")
-    if 0 < micros < MIN_HEARTBEAT:
+    if not value.seconds and 0 < value.nanos < MIN_HEARTBEAT:
         raise invalid("heartbeat", "is below 100 ms; give 0 for none, or 0.1 s and more")
     return micros / clock.MICROS
 

@@ -49,6 +49,7 @@ class _Part(NamedTuple):
 
 _NOTHING = _Part(b"", 0, 0, complete=True, limited=False)
 _NEVER = 2**63
+_AHEAD = 16
 
 
 class BranchHistory:
@@ -70,6 +71,7 @@ class BranchHistory:
             raise invalid("last", "does not go together with after_revision or limit; leave those at 0")
         self._ancestors = request.include_ancestors
         self._checkpoints = request.include_checkpoints
+        self.ahead = 1 if self._checkpoints else _AHEAD
 
     def step(self, view: View, call: Call, place: _Place | None) -> Step[_Place]:
         """Return the next message."""
@@ -82,11 +84,9 @@ class BranchHistory:
         part = (self._merged if self._checkpoints else self._events)(view, call, place, end)
         left = place.left and place.left - part.events
         done = part.limited or (part.complete and (not self.follows or left == 0))
-        after = cursor._replace(
-            revision=max(cursor.revision, end if part.complete else part.revision),
-            caught_up=cursor.caught_up or part.complete,
-        )
-        reached = _Place(after, left, tuple(window for window in place.line if window.until > after.revision))
+        revision = max(cursor.revision, end if part.complete else part.revision)
+        after = Cursor(revision, cursor.target, cursor.life, cursor.oldest, cursor.caught_up or part.complete)
+        reached = _Place(after, left, tuple(window for window in place.line if window.until > revision))
         if after.caught_up and not cursor.caught_up:
             return Step(part.message + _CAUGHT_UP + self.beat(reached), reached, done)
         return Step(part.message or None, reached, done)

@@ -24,25 +24,24 @@ _DEPTH_STEPS[ord("[")] = _DEPTH_STEPS[ord("{")] = 1
 _DEPTH_STEPS[ord("]")] = _DEPTH_STEPS[ord("}")] = -1
 
 
-def check(value: Value, field: str) -> None:
-    """Refuse a value without a kind, or whose JSON is not RFC 8259 or nested too deep."""
+def check(value: Value, field: str) -> str:
+    """Refuse a value without a kind, or whose JSON is not RFC 8259 or nested too deep; return its kind."""
     kind = value.WhichOneof("kind")
     if kind is None:
         raise invalid(field, "has no kind; set json, text or data (JSON null is a value)")
     if kind == "json":
-        _check_json(value.json, f"{field}.json")
+        _check_json(value.json, field)
+    return kind
 
 
 def check_list(value: Value, field: str) -> None:
     """Refuse what is not a JSON list."""
-    check(value, field)
-    if json_type(value.json) != "array":
+    if check(value, field) != "json" or json_type(value.json) != "array":
         raise invalid(field, "is not a JSON list; send one in json, [] where there is nothing")
 
 
-def value_type(value: Value) -> str:
-    """Return what a value is: its JSON type, "text", or its media type."""
-    kind = value.WhichOneof("kind")
+def value_type(value: Value, kind: str) -> str:
+    """Return what a checked value is: its JSON type, "text", or its media type."""
     if kind == "json":
         return json_type(value.json)
     if kind == "text":
@@ -60,7 +59,7 @@ def json_type(text: str) -> str:
 
 def _check_json(text: str, field: str) -> None:
     if text.count("[") + text.count("{") > MAX_DEPTH and _depth(text) > MAX_DEPTH:
-        raise invalid(field, "is nested deeper than {max}; flatten it, or send it as text", max=MAX_DEPTH)
+        raise invalid(f"{field}.json", "is nested deeper than {max}; flatten it, or send it as text", max=MAX_DEPTH)
     try:
         orjson.loads(text)
     except orjson.JSONDecodeError as error:
@@ -68,7 +67,7 @@ def _check_json(text: str, field: str) -> None:
         problem = _json_problem(text)
         if problem:
             raise invalid(
-                field,
+                f"{field}.json",
                 "is not JSON as RFC 8259 has it: {problem} at character {position}",
                 problem=problem,
                 position=error.pos,

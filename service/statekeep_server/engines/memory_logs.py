@@ -21,6 +21,7 @@ SEGMENT = 256 * 2**10
 _REVISION = b"\x20"  # StreamHistoryResponse.revision, field 4
 _revision_of = attrgetter("revision")
 _number_of = attrgetter("number")
+_NO_ENDS = array("I")  # one for all: an array takes 80 bytes, and most logs never seal a segment
 
 
 class RecordLog:
@@ -135,7 +136,7 @@ class EventLog:
         self._numbers: array[int] | None = None  # None while they count up from `_first` without a gap
         self._revisions = array("q")
         self._stored = _Stored((), (), [])
-        self._ends = array("I")  # where each sealed record ends in its segment
+        self._ends = _NO_ENDS  # where each sealed record ends in its segment
         self._tail_size = 0
         self._ids: IdIndex | None = None
         self._last_tail_chunk: tuple[int, int, Chunk] | None = None
@@ -227,6 +228,8 @@ class EventLog:
     def _seal(self) -> None:
         segments, stops, tail = self._stored
         message = b"".join(tail) + _REVISION + varint(self._revisions[-1])
+        if not stops:
+            self._ends = array("I")
         self._ends.extend(accumulate(map(len, tail)))
         self._stored = _Stored((*segments, message), (*stops, len(self._revisions)), [])
         self._tail_size = 0

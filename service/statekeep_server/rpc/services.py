@@ -4,7 +4,7 @@ Memory and StateStore are tables of rules, run on an engine; Scratch is held by 
 """
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from google.protobuf.message import Message
@@ -91,16 +91,16 @@ class Services:
         return Call(time.time_ns() // 1000, self._limits)
 
     def _write(self, partition: Partition, rule: Write) -> Unary:
-        async def write(request: Message) -> bytes:
+        def write(request: Message) -> Awaitable[bytes]:
             call = self.now()
-            return await self._engine.write(partition(request), lambda view: rule(view, request, call))
+            return self._engine.write(partition(request), lambda view: rule(view, request, call))
 
         return write
 
     def _read(self, partition: Partition, rule: Read) -> Unary:
-        async def read(request: Message) -> bytes:
+        def read(request: Message) -> Awaitable[bytes]:
             call = self.now()
-            return await self._engine.read(partition(request), lambda view: rule(view, request, call))
+            return self._engine.read(partition(request), lambda view: rule(view, request, call))
 
         return read
 

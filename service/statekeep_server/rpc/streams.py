@@ -1,7 +1,7 @@
 """How a stream runs: one message is read, sent, and then the next is read; at the end it waits, or ends."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from statekeep_server.core.errors import Reason, StatekeepError
@@ -58,11 +58,11 @@ class Followers:
         place: P | None = None
         while True:
             self._refuse_when_ended()
-            step = await self._read(reader, now, place)
+            for step in await self._read(reader, now, place):
+                if step.message:
+                    await send(step.message)
+                    quiet_since = clock()
             place = step.place
-            if step.message:
-                await send(step.message)
-                quiet_since = clock()
             if step.done:
                 return
             if step.message is None:
@@ -76,18 +76,24 @@ class Followers:
     async def _send_all(self, reader: Reader[P], send: Send, now: Now) -> None:
         place: P | None = None
         while True:
-            step = await self._read(reader, now, place)
+            for step in await self._read(reader, now, place):
+                if step.message:
+                    await send(step.message)
             place = step.place
-            if step.message:
-                await send(step.message)
             if step.done:
                 return
 
-    async def _read(self, reader: Reader[P], now: Now, place: P | None) -> Step[P]:
-        def query(view: View) -> Step[P]:
-            return reader.step(view, now(), place)
+    def _read(self, reader: Reader[P], now: Now, place: P | None) -> Awaitable[list[Step[P]]]:
+        """Return the next steps, at least one: to go to and fro for each message costs more than the message."""
 
-        return await self._engine.read(reader.partition, query)
+        def query(view: View) -> list[Step[P]]:
+            call = now()
+            steps = [reader.step(view, call, place)]
+            while len(steps) < reader.ahead and steps[-1].message and not steps[-1].done:
+                steps.append(reader.step(view, call, steps[-1].place))
+            return steps
+
+        return self._engine.read(reader.partition, query)
 
     def _refuse_when_ended(self) -> None:
         if self._ended.is_set():
