@@ -10,21 +10,24 @@ import time
 from collections.abc import Sequence
 
 import grpc
-from grpc_health.v1 import health_pb2, health_pb2_grpc
-from grpc_health.v1.health import SERVICE_NAME as HEALTH
+from grpc_health.v1 import health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from statekeep_server.core.journal import Limits
 from statekeep_server.core.scratch import DEFAULT_IDLE_TTL, Scratch
 from statekeep_server.engines import Engine
-from statekeep_server.rpc.handlers import service_handler
+from statekeep_server.rpc.handlers import Traffic, service_handler
+from statekeep_server.rpc.health import NAME as HEALTH
 from statekeep_server.rpc.health import Health
 from statekeep_server.rpc.services import MEMORY, SCRATCH, STATE_STORE, Services
 from statekeep_server.rpc.streams import Followers
 
+QUIET = 0.1  # seconds without a new call after which a server that stops takes no more
+LINGER = 2.0  # seconds; the longest that it waits for that
 SWEEP_EVERY = 15.0  # seconds; what has expired is gone from memory within a minute
 
 _MIB = 2**20
+_MANY = 1_000_000
 _OPTIONS: Sequence[tuple[str, int]] = (
     # A second server on the port must fail, not take half of the calls.
     ("grpc.so_reuseport", 0),
@@ -38,6 +41,9 @@ _OPTIONS: Sequence[tuple[str, int]] = (
     ("grpc.keepalive_time_ms", 90_000),
     ("grpc.keepalive_timeout_ms", 20_000),
     ("grpc.max_concurrent_streams", 10_000),
+    # By default gRPC cancels calls without a word where more than 1,000 wait to be begun.
+    ("grpc.server.max_pending_requests", _MANY),
+    ("grpc.server.max_pending_requests_hard_limit", _MANY),
 )
 
 log = logging.getLogger(__name__)
@@ -64,20 +70,21 @@ class Server:
         self._engine = engine
         self._scratch = Scratch(scratch_idle_ttl)
         self._followers = Followers(engine)
-        self._health = Health()
+        self._traffic = Traffic()
+        services = [MEMORY.full_name, SCRATCH.full_name, STATE_STORE.full_name]
+        self._health = Health(["", *services])
         self._server = grpc.aio.server(options=_OPTIONS)
-        services = Services(engine, self._scratch, self._followers, limits or Limits())
+        methods = Services(engine, self._scratch, self._followers, limits or Limits())
         self._server.add_generic_rpc_handlers(
             (
-                service_handler(MEMORY, services.memory()),
-                service_handler(SCRATCH, services.scratch()),
-                service_handler(STATE_STORE, services.state_store()),
+                service_handler(MEMORY, methods.memory(), self._traffic),
+                service_handler(SCRATCH, methods.scratch(), self._traffic),
+                service_handler(STATE_STORE, methods.state_store(), self._traffic),
                 *handlers,
             )
         )
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        self._names = ["", MEMORY.full_name, SCRATCH.full_name, STATE_STORE.full_name]
-        reflection.enable_server_reflection([*self._names[1:], HEALTH, reflection.SERVICE_NAME], self._server)
+        reflection.enable_server_reflection([*services, HEALTH, reflection.SERVICE_NAME], self._server)
         self._sweeper: asyncio.Task[None] | None = None
 
     def listen(self, address: str) -> str:
@@ -96,8 +103,6 @@ class Server:
     async def start(self) -> None:
         """Begin to answer."""
         await self._server.start()
-        for name in self._names:
-            await self._health.set(name, health_pb2.HealthCheckResponse.SERVING)
         self._sweeper = asyncio.create_task(self._sweep())
 
     async def stop(self, grace: float) -> None:
@@ -106,14 +111,25 @@ class Server:
         Health says NOT_SERVING, streams that stay end and can be resumed, calls in flight finish; what has not by
         then is cancelled.
         """
-        await self._health.enter_graceful_shutdown()
+        ends = asyncio.get_running_loop().time() + grace
+        self._health.stop()
         self._followers.end()
-        await self._server.stop(grace)
+        await self._linger(min(grace / 2, LINGER))
+        await self._server.stop(max(0.0, ends - asyncio.get_running_loop().time()))
         if self._sweeper:
             self._sweeper.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await self._sweeper
         await self._engine.close()
+
+    async def _linger(self, longest: float) -> None:
+        """Wait until no call has begun for a moment: gRPC cancels those that came but were not begun when it stops."""
+        clock = asyncio.get_running_loop().time
+        ends = clock() + longest
+        begun = -1
+        while begun != self._traffic.begun and clock() < ends:
+            begun = self._traffic.begun
+            await asyncio.sleep(QUIET)
 
     async def _sweep(self) -> None:
         while True:

@@ -34,7 +34,7 @@ def expiry(ttl: Duration, now: int, field: str) -> int:
     """Return when something ends that lives for `ttl` from now on."""
     lifetime = duration(ttl, field)
     if not lifetime:
-        raise invalid(field, "is zero; give a time above it, or leave it unset for no expiry")
+        raise invalid(field, "is zero; give a time above it, or leave it unset")
     if now + lifetime >= _YEAR_10000 * MICROS:
-        raise invalid(field, "reaches past the year 9999; leave it unset for no expiry")
+        raise invalid(field, "reaches past the year 9999; give a shorter time")
     return now + lifetime

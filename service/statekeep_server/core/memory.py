@@ -12,9 +12,10 @@ from statekeep.v1 import memory_pb2 as pb
 from statekeep_server.core import clock, values
 from statekeep_server.core.errors import Reason, StatekeepError, invalid
 from statekeep_server.core.identifiers import WHITE_SPACE, memory_key, scope_name, version, writable_key
-from statekeep_server.core.journal import KEY, MAX_NUMBER, PURGES, Call, Change, Limits, Record, View
+from statekeep_server.core.journal import KEY, MAX_NUMBER, PURGES, Call, Change, Record, View
 from statekeep_server.core.pages import Page, revision_cursor
 from statekeep_server.core.requests import Request
+from statekeep_server.core.sizes import check_answer, check_record
 from statekeep_server.core.wire import field, frame, without_tail
 
 PARTITIONS = "m"
@@ -47,7 +48,7 @@ def set_key(view: View, request: pb.MemorySetRequest, call: Call) -> Change[byte
     if (answer := sent.known(view)) is not None:
         return Change(answer)
     record = _version(view, request, call, view.revision + 1, "")
-    return _written(view, sent, [record])
+    return _written(view, sent, [record], call)
 
 
 def set_keys(view: View, request: pb.MemoryBatchSetRequest, call: Call) -> Change[bytes]:
@@ -68,7 +69,7 @@ def set_keys(view: View, request: pb.MemoryBatchSetRequest, call: Call) -> Chang
             )
         keys[record.log] = index
         records.append(record)
-    return _written(view, sent, records)
+    return _written(view, sent, records, call)
 
 
 def delete_key(view: View, request: pb.MemoryDeleteRequest, call: Call) -> Change[bytes]:
@@ -84,7 +85,7 @@ def delete_key(view: View, request: pb.MemoryDeleteRequest, call: Call) -> Chang
         return _remembered(view, sent, head.frame if head else b"")
     entry = pb.MemoryEntry(version=_next_version(view, KEY + key, key), deleted=True)
     _sign(entry, request)
-    return _written(view, sent, [_record(view, request.scope, key, entry, call, view.revision + 1, b"")])
+    return _written(view, sent, [_record(view, request.scope, key, entry, call, view.revision + 1, b"")], call)
 
 
 def purge(view: View, request: pb.MemoryPurgeRequest, call: Call) -> Change[bytes]:
@@ -143,14 +144,7 @@ def get_keys(view: View, request: pb.MemoryBatchGetRequest, call: Call) -> bytes
         else:
             frames.append(record.frame)
     answer = b"".join(frames + missing)
-    if len(answer) > call.limits.message:
-        raise StatekeepError(
-            Reason.LIMIT_REACHED,
-            "The answer is {size} bytes, and the limit {limit} is {max}; ask for fewer keys at once",
-            size=len(answer),
-            limit="message bytes",
-            max=call.limits.message,
-        )
+    check_answer(len(answer), call.limits)
     return answer
 
 
@@ -297,25 +291,14 @@ def _record(
     entry.entry_id = f"{view.life:x}-{revision:x}"
     entry.revision = revision
     payload = entry.SerializeToString() + value
-    check_size(len(payload), call.limits, f"{path}value" if value else "")
+    check_record(len(payload), call.limits, f"{path}value" if value else "")
     expires = entry.expire_time.ToMicroseconds() if entry.HasField("expire_time") else 0
     return Record(KEY + key, revision, entry.version, frame(payload), "", len(value), entry.deleted, expires)
 
 
-def check_size(size: int, limits: Limits, path: str) -> None:
-    """Refuse a record that is too large to store."""
-    if size > limits.record:
-        raise StatekeepError(
-            Reason.VALUE_TOO_LARGE,
-            "The record would be {size} bytes; at most {max} are allowed",
-            field=path,
-            size=size,
-            max=limits.record,
-        )
-
-
-def _written(view: View, sent: Request, records: Sequence[Record]) -> Change[bytes]:
+def _written(view: View, sent: Request, records: Sequence[Record], call: Call) -> Change[bytes]:
     answer = b"".join([shown(record, include_value=False) for record in records])
+    check_answer(len(answer), call.limits)
     return _remembered(view, sent, answer, records)
 
 

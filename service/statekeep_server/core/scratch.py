@@ -12,8 +12,8 @@ from statekeep.v1 import scratch_pb2 as pb
 from statekeep_server.core import clock, values
 from statekeep_server.core.errors import Reason, StatekeepError
 from statekeep_server.core.identifiers import WHITE_SPACE, identifier, scratch_key
-from statekeep_server.core.journal import Call
-from statekeep_server.core.memory import check_size
+from statekeep_server.core.journal import Call, Limits
+from statekeep_server.core.sizes import check_record
 
 DEFAULT_IDLE_TTL = 3600.0  # seconds
 
@@ -21,7 +21,7 @@ DEFAULT_IDLE_TTL = 3600.0  # seconds
 class Instance:
     """One instance's values, as bytes of the message Value, and when it ends if it is not used."""
 
-    __slots__ = ("attached", "ends", "id", "idle_ttl", "values")
+    __slots__ = ("_key_bytes", "attached", "ends", "id", "idle_ttl", "values")
 
     def __init__(self, id: str, idle_ttl: int) -> None:  # noqa: A002 (the field's name in the contract)
         self.id = id
@@ -31,13 +31,33 @@ class Instance:
         self.ends = 0
         """Microseconds since 1970, 0 for never."""
         self.attached = False
+        self._key_bytes = 0
+
+    def put(self, key: str, value: bytes, limits: Limits) -> None:
+        """Keep a value. Refused where the list of all keys would not fit a message any more."""
+        if key not in self.values:
+            size = self._key_bytes + _listed(key)
+            if size > limits.record:
+                raise StatekeepError(
+                    Reason.LIMIT_REACHED,
+                    "The keys would be {size} bytes, and the limit of {limit} is {max}; clear some first",
+                    size=size,
+                    limit="key bytes of an instance",
+                    max=limits.record,
+                )
+            self._key_bytes = size
+        self.values[key] = value
 
     def clear(self, key: str = "") -> list[str]:
         """Remove one key, or every key, and return what was removed, sorted."""
         if key:
-            return [key] if self.values.pop(key, None) is not None else []
+            if self.values.pop(key, None) is None:
+                return []
+            self._key_bytes -= _listed(key)
+            return [key]
         cleared = sorted(self.values)
         self.values = {}
+        self._key_bytes = 0
         return cleared
 
 
@@ -74,9 +94,9 @@ class Scratch:
         key = scratch_key(request.key)
         values.check(request.value, "value")
         value = request.value.SerializeToString()
-        check_size(len(key.encode()) + len(value), call.limits, "value")
+        check_record(len(key.encode()) + len(value), call.limits, "value")
         with self._lock:
-            self._begin(instance_id, call.now).values[key] = value
+            self._begin(instance_id, call.now).put(key, value, call.limits)
         return pb.ScratchPutResponse(key=key).SerializeToString()
 
     def get(self, request: pb.ScratchGetRequest, call: Call) -> bytes:
@@ -164,6 +184,10 @@ class Scratch:
         if self._instances.get(instance.id) is instance:
             del self._instances[instance.id]
         return instance.clear()
+
+
+def _listed(key: str) -> int:
+    return len(key.encode()) + 3  # tag and length
 
 
 def _over(instance: Instance, now: int) -> bool:

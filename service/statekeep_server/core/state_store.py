@@ -26,9 +26,9 @@ from statekeep_server.core.journal import (
     Record,
     View,
 )
-from statekeep_server.core.memory import check_size
 from statekeep_server.core.pages import Page, revision_cursor
 from statekeep_server.core.requests import Request
+from statekeep_server.core.sizes import check_answer, check_record
 from statekeep_server.core.wire import RECORD_TAG, body, field, frame, retag
 
 PARTITIONS = "t"
@@ -99,7 +99,9 @@ def append_events(view: View, request: pb.AppendEventsRequest, call: Call) -> Ch
         _event_record(view, revision + place, event, last + place, call, f"events[{place - 1}]", given)
         for place, event in enumerate(events, 1)
     ]
-    return Change(_batch_answer(records, [event.id for event in events]), records)
+    answer = _batch_answer(records, [event.id for event in events])
+    check_answer(len(answer), call.limits)
+    return Change(answer, records)
 
 
 def find_event(view: View, branch_id: str, event_id: str) -> Record | None:
@@ -199,6 +201,7 @@ def fork(view: View, request: pb.ForkRequest, call: Call) -> Change[bytes]:
         records.append(record)
         parts.append(retag(tag, record.frame))
     answer = b"".join(parts)
+    check_answer(len(answer), call.limits)
     if not sent.id:
         return Change(answer, records)
     kept, trims = sent.remember(view, revision + len(records), answer)
@@ -211,13 +214,7 @@ def list_branches(view: View, request: pb.ListBranchesRequest, call: Call) -> by
     after = revision_cursor(page)
     branches = [(record.revision, record.frame) for record in view.scan(BRANCHES, after=after or 0)]
     if request.include_unforked and view.exists:
-        unforked = ((_born(view, name), name) for name in _unforked(view))
-        branches += [
-            (born, frame(pb.Branch(id=name, thread_id=request.thread_id, revision=born).SerializeToString()))
-            for born, name in unforked
-            if after is None or born > after
-        ]
-        branches.sort()
+        branches = sorted([*branches, *_unforked(view, request.thread_id, after)])
     for revision, framed in branches:
         if not page.take(framed, str(revision)):
             break
@@ -309,7 +306,7 @@ def _event_record(
     if not event.HasField("create_time"):
         clock.stamp(event.create_time, call.now)
     payload = event.SerializeToString()
-    check_size(len(payload), call.limits, path)
+    check_record(len(payload), call.limits, path)
     # See find_event: an id that carries the revision needs no index.
     return Record(log, revision, number, frame(payload), "" if event.id == plain else event.id)
 
@@ -423,7 +420,7 @@ def _checkpoint_record(view: View, revision: int, checkpoint: pb.Checkpoint, cal
     if not checkpoint.HasField("create_time"):
         clock.stamp(checkpoint.create_time, call.now)
     payload = checkpoint.SerializeToString()
-    check_size(len(payload), call.limits, path)
+    check_record(len(payload), call.limits, path)
     return Record(log, revision, checkpoint.sequence, frame(payload), checkpoint.id)
 
 
@@ -492,15 +489,16 @@ def _first_records(
         yield _event_record(view, revision, event, 1, call, "event"), b"\x1a"
 
 
-def _born(view: View, branch_id: str) -> int:
-    # 0 where it has none: main, in a thread that only has others
-    born = [revision for kind in (EVENTS, CHECKPOINTS) if (revision := view.born(kind + branch_id))]
-    return min(born, default=0)
-
-
-def _unforked(view: View) -> Iterable[str]:
+def _unforked(view: View, thread_id: str, after: int | None) -> Iterable[tuple[int, bytes]]:
+    """Yield the branches that were never forked, each with its place among all: main first, others by first record."""
     names = {MAIN} | {log[1:] for kind in (EVENTS, CHECKPOINTS) for log in view.logs(kind)}
-    return (name for name in names if not view.find(BRANCHES, name))
+    for name in names:
+        if view.find(BRANCHES, name):
+            continue
+        born = min(filter(None, (view.born(kind + name) for kind in (EVENTS, CHECKPOINTS))), default=0)
+        place = 0 if name == MAIN else born
+        if after is None or place > after:
+            yield place, frame(pb.Branch(id=name, thread_id=thread_id, revision=born).SerializeToString())
 
 
 def _count(view: View, kind: str) -> int:

@@ -1,5 +1,6 @@
 """Values: what is accepted, and what is said of them. They are never changed, only refused."""
 
+import gc
 import json
 import re
 from collections.abc import Callable
@@ -11,6 +12,7 @@ from statekeep.v1.value_pb2 import Value
 from statekeep_server.core.errors import invalid
 
 MAX_DEPTH = 512
+_LARGE = 64 * 2**10  # characters
 
 _TYPES = {"{": "object", "[": "array", '"': "string", "t": "boolean", "f": "boolean", "n": "null"}
 _BLANKS = " \t\n\r"  # RFC 8259's, fewer than Unicode's
@@ -61,7 +63,7 @@ def _check_json(text: str, field: str) -> None:
     if text.count("[") + text.count("{") > MAX_DEPTH and _depth(text) > MAX_DEPTH:
         raise invalid(f"{field}.json", "is nested deeper than {max}; flatten it, or send it as text", max=MAX_DEPTH)
     try:
-        orjson.loads(text)
+        _parse(text)
     except orjson.JSONDecodeError as error:
         # orjson also refuses numbers that no double holds, which RFC 8259 allows: look again, without machine numbers.
         problem = _json_problem(text)
@@ -72,6 +74,18 @@ def _check_json(text: str, field: str) -> None:
                 problem=problem,
                 position=error.pos,
             ) from None
+
+
+def _parse(text: str) -> None:
+    if len(text) < _LARGE:
+        orjson.loads(text)
+        return
+    # A large text makes a million objects, and each few hundred of them the collector looks at all others.
+    gc.disable()
+    try:
+        orjson.loads(text)
+    finally:
+        gc.enable()
 
 
 def _json_problem(text: str) -> str | None:

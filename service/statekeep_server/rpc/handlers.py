@@ -25,7 +25,16 @@ Request = TypeVar("Request", bound=Message)
 log = logging.getLogger(__name__)
 
 
-def service_handler(service: ServiceDescriptor, methods: Mapping[str, Unary | Stream]) -> grpc.GenericRpcHandler:
+class Traffic:
+    """How many calls have begun."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+
+
+def service_handler(
+    service: ServiceDescriptor, methods: Mapping[str, Unary | Stream], traffic: Traffic
+) -> grpc.GenericRpcHandler:
     """Return the handler of a service; ValueError unless `methods` are exactly the service's.
 
     Requests come and answers go as bytes: an answer is mostly what is stored, and an error in a gRPC deserializer
@@ -34,16 +43,18 @@ def service_handler(service: ServiceDescriptor, methods: Mapping[str, Unary | St
     if set(methods) != {method.name for method in service.methods}:
         raise ValueError(f"The methods of {service.full_name} are not those that are served: {sorted(methods)}")
     return grpc.method_handlers_generic_handler(
-        service.full_name, {method.name: _method_handler(method, methods[method.name]) for method in service.methods}
+        service.full_name,
+        {method.name: _method_handler(method, methods[method.name], traffic) for method in service.methods},
     )
 
 
 def _method_handler(
-    method: MethodDescriptor, serve: Callable[..., Awaitable[object]]
+    method: MethodDescriptor, serve: Callable[..., Awaitable[object]], traffic: Traffic
 ) -> "grpc.RpcMethodHandler[bytes, bytes]":
     parse = GetMessageClass(method.input_type).FromString
 
     async def unary(data: bytes, context: Context) -> object:
+        traffic.begun += 1
         try:
             return await serve(parse(data))
         except Exception as error:  # noqa: BLE001 (this is where errors end)
@@ -51,6 +62,7 @@ def _method_handler(
             return None
 
     async def stream(data: bytes, context: Context) -> None:
+        traffic.begun += 1
         try:
             await serve(parse(data), context.write)
         except grpc.aio.InternalError:

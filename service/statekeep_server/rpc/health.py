@@ -1,43 +1,45 @@
-"""grpc.health.v1, with watches that end when the server does."""
+"""grpc.health.v1: the server is serving, until it says that it is stopping."""
 
-from contextlib import suppress
+import asyncio
+from collections.abc import Collection
 from typing import Any
 
-from grpc_health.v1 import health_pb2
-from grpc_health.v1.health import aio
+import grpc
+from grpc_health.v1 import health_pb2, health_pb2_grpc
+
+NAME = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
+
+_SERVING = health_pb2.HealthCheckResponse(status=health_pb2.HealthCheckResponse.SERVING)
+_NOT_SERVING = health_pb2.HealthCheckResponse(status=health_pb2.HealthCheckResponse.NOT_SERVING)
+_UNKNOWN = health_pb2.HealthCheckResponse(status=health_pb2.HealthCheckResponse.SERVICE_UNKNOWN)
 
 
-class _LastWordSaid(Exception):  # noqa: N818 (it is no error)
-    pass
+class Health(health_pb2_grpc.HealthServicer):
+    """The health of the server and of each of its services, which is one.
 
-
-class Health(aio.HealthServicer):
-    """The library's servicer, but for this: a watch ends once it has said that the server is stopping.
-
-    The library's own go on until their client goes, so that one client's health check would hold up every drain.
+    The servicer of grpcio-health-checking holds a lock while it writes to a watch, so that one client that does not
+    read keeps the server from stopping; and its watches go on until their client goes.
     """
 
-    stopping = False
+    def __init__(self, services: Collection[str]) -> None:
+        self._services = services
+        self._stopping = asyncio.Event()
 
-    async def Watch(self, request: health_pb2.HealthCheckRequest, context: Any) -> None:  # noqa: N802 (the RPC's name)
-        """Send a service's status whenever it changes."""
-        with suppress(_LastWordSaid):
-            await super().Watch(request, _Watch(context, self))  # type: ignore[arg-type]  # all of it that is used
+    def stop(self) -> None:
+        """Say NOT_SERVING from now on, and end every watch with it."""
+        self._stopping.set()
 
-    async def enter_graceful_shutdown(self) -> None:
-        """Say NOT_SERVING from now on."""
-        self.stopping = True
-        await super().enter_graceful_shutdown()
+    async def Check(self, request: health_pb2.HealthCheckRequest, context: Any) -> health_pb2.HealthCheckResponse:  # noqa: N802
+        """Return the health of the server (""), or of a service."""
+        if request.service not in self._services:
+            await context.abort(grpc.StatusCode.NOT_FOUND, f"There is no such service; there is {self._services}")
+        return _NOT_SERVING if self._stopping.is_set() else _SERVING
 
-
-class _Watch:
-    """The context of a watch, as far as the library's servicer uses it."""
-
-    def __init__(self, context: Any, health: Health) -> None:
-        self._context = context
-        self._health = health
-
-    async def write(self, response: health_pb2.HealthCheckResponse) -> None:
-        await self._context.write(response)
-        if self._health.stopping:
-            raise _LastWordSaid
+    async def Watch(self, request: health_pb2.HealthCheckRequest, context: Any) -> None:  # noqa: N802
+        """Send the health, and again when it changes."""
+        known = request.service in self._services
+        if not self._stopping.is_set():
+            await context.write(_SERVING if known else _UNKNOWN)
+            await self._stopping.wait()
+        if known:
+            await context.write(_NOT_SERVING)

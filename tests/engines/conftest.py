@@ -1,0 +1,35 @@
+"""The engines that the suite runs over: one more is one more URL here."""
+
+import asyncio
+from collections.abc import Iterator
+
+import pytest
+from engines.engine_support import Store, races
+from statekeep_server.engines import Engine, open_engine
+
+STORES = ["memory:"]
+
+
+@pytest.fixture
+def runner() -> Iterator[asyncio.Runner]:
+    with asyncio.Runner() as runner:
+        yield runner
+
+
+@pytest.fixture(params=STORES)
+def engine(request: pytest.FixtureRequest, runner: asyncio.Runner) -> Iterator[Engine]:
+    engine = open_engine(request.param)
+    yield engine
+    runner.run(engine.close())
+
+
+@pytest.fixture
+def store(engine: Engine, runner: asyncio.Runner) -> Store:
+    return Store(engine, runner)
+
+
+@pytest.fixture
+def provoked() -> Iterator[None]:
+    """Provoke races while the test runs."""
+    with races():
+        yield

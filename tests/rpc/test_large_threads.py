@@ -1,0 +1,54 @@
+"""What stays as fast in a large thread as in a small one."""
+
+import statistics
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+from rpc_support import Stubs, call_many, connected, next_of, stream_of
+from server_process import ServerProcess
+from statekeep.v1 import state_store_pb2 as state
+
+EVENTS = 100_000
+
+
+@pytest.fixture(scope="module")
+def own() -> Iterator[Stubs]:
+    """Give a server with one thread of 100,000 events, and one of ten."""
+    process = ServerProcess()
+    with connected(process.address) as own:
+        batches = (
+            state.AppendEventsRequest(
+                thread_id="large", events=[state.Event(id=f"e{start + n}", type="x") for n in range(2_000)]
+            )
+            for start in range(0, EVENTS, 2_000)
+        )
+        call_many(own.state.AppendEvents, batches, at_once=4)
+        call_many(own.state.AppendNextEvent, (next_of("small", f"e{number}", type="x") for number in range(10)))
+        yield own
+    process.stop()
+
+
+def usual(call: Callable[[int], object]) -> float:
+    """Return the median time of a call, in seconds."""
+    times = []
+    for number in range(300):
+        start = time.perf_counter()
+        call(number)
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+CALLS: dict[str, Callable[[Stubs, str], Callable[[int], object]]] = {
+    "append": lambda own, thread: lambda _: own.state.AppendNextEvent(next_of(thread)),
+    "append with an id": lambda own, thread: lambda n: own.state.AppendNextEvent(next_of(thread, f"{thread}-{n}")),
+    "append again": lambda own, thread: lambda _: own.state.AppendNextEvent(next_of(thread, "e7", type="x")),
+    "the last five": lambda own, thread: lambda _: list(own.state.StreamHistory(stream_of(thread, last=5))),
+}
+
+
+@pytest.mark.parametrize("kind", CALLS)
+def test_a_call_on_a_large_thread_is_as_fast_as_on_a_small_one(kind: str, own: Stubs) -> None:
+    call = CALLS[kind]
+    small, large = usual(call(own, "small")), usual(call(own, "large"))
+    assert large < 3 * small + 0.001, f"{large * 1e6:.0f} µs, and {small * 1e6:.0f} µs on a small one"

@@ -1,0 +1,200 @@
+"""config.py: where a setting comes from, and which are refused."""
+
+from pathlib import Path
+
+import pytest
+from statekeep_server.config import ConfigError, Settings, load, seconds
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "statekeep.toml"
+
+
+def test_without_anything_the_defaults_are_in_force() -> None:
+    settings = load({}, {}, None)
+    assert settings == Settings()
+    assert settings.listen == ("127.0.0.1:50051",)
+    assert settings.store == "memory:"
+    assert settings.scratch_idle_ttl == 3600
+
+
+def test_a_flag_wins_over_the_environment_the_environment_over_the_file_and_that_over_the_default(file: Path) -> None:
+    file.write_text('grace = 3\nlisten = ["localhost:3"]\nscratch_idle_ttl = "3m"')
+    environment = {"STATEKEEP_GRACE": "2", "STATEKEEP_LISTEN": "localhost:2"}
+    settings = load({"grace": "1", "listen": None, "store": None}, environment, file)
+    assert settings == Settings(grace=1.0, listen=("localhost:2",), scratch_idle_ttl=180.0, store="memory:")
+
+
+@pytest.mark.parametrize("name", ["grace", "scratch_idle_ttl"])
+def test_every_setting_is_read_from_each_place(file: Path, name: str) -> None:
+    file.write_text(f"{name} = 7")
+    assert getattr(load({name: "7"}, {}, None), name) == 7
+    assert getattr(load({}, {f"STATEKEEP_{name.upper()}": "7"}, None), name) == 7
+    assert getattr(load({}, {}, file), name) == 7
+
+
+def test_several_addresses_are_taken_from_each_place(file: Path) -> None:
+    file.write_text('listen = ["[::1]:0", "unix:/run/x.sock"]')
+    expected = ("[::1]:0", "unix:/run/x.sock")
+    assert load({"listen": list(expected)}, {}, None).listen == expected
+    assert load({}, {"STATEKEEP_LISTEN": "[::1]:0, unix:/run/x.sock"}, None).listen == expected
+    assert load({}, {}, file).listen == expected
+
+
+def test_an_unknown_variable_of_the_environment_is_passed_over() -> None:
+    assert load({}, {"STATEKEEP_SERVICE_HOST": "10.0.0.1", "GRACE": "x"}, None) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("key", "nearest"),
+    [("lisen", "listen"), ("Store", "store"), ("gracee", "grace"), ("scratch-idle-ttl", "scratch_idle_ttl")],
+)
+def test_an_unknown_key_in_the_file_gets_the_nearest_name(file: Path, key: str, nearest: str) -> None:
+    file.write_text(f"{key} = 1")
+    with pytest.raises(ConfigError, match=f"{key}.*did you mean {nearest}") as refusal:
+        load({}, {}, file)
+    assert str(file) in str(refusal.value)
+
+
+def test_an_unknown_key_that_is_near_to_none_gets_all_names(file: Path) -> None:
+    file.write_text("[zzz]\ngrace = 1")
+    with pytest.raises(ConfigError, match=r"zzz.*listen, store, grace, scratch_idle_ttl"):
+        load({}, {}, file)
+
+
+def test_an_unknown_key_is_refused_also_where_a_flag_says_it_all(file: Path) -> None:
+    file.write_text("lisen = 1")
+    with pytest.raises(ConfigError):
+        load({"listen": ["localhost:0"]}, {}, file)
+
+
+@pytest.mark.parametrize("content", ["grace =", "[", "grace = 1\ngrace = 2"])
+def test_a_file_that_is_no_toml_is_refused_by_name(file: Path, content: str) -> None:
+    file.write_text(content)
+    with pytest.raises(ConfigError, match="is not TOML") as refusal:
+        load({}, {}, file)
+    assert str(file) in str(refusal.value)
+
+
+def test_a_file_that_is_no_text_is_refused(file: Path) -> None:
+    file.write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError):
+        load({}, {}, file)
+
+
+def test_a_file_that_is_not_there_or_a_directory_is_refused_by_name(tmp_path: Path) -> None:
+    for path in (tmp_path / "none.toml", tmp_path):
+        with pytest.raises(ConfigError, match="cannot be read") as refusal:
+            load({}, {}, path)
+        assert str(path) in str(refusal.value)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        (20, 20.0),
+        (0, 0.0),
+        (1.5, 1.5),
+        ("20", 20.0),
+        ("0", 0.0),
+        ("500ms", 0.5),
+        ("1.5h", 5400.0),
+        ("2m", 120.0),
+        ("1d", 86400.0),
+        ("30s", 30.0),
+        (" 30 s ", 30.0),
+    ],
+)
+def test_a_duration_is_seconds_or_has_a_unit(given: str | float, expected: float) -> None:
+    assert seconds(given) == expected
+
+
+@pytest.mark.parametrize("given", [0.00001, 1e-7])
+def test_a_small_number_of_seconds_is_taken_however_python_writes_it(given: float) -> None:
+    assert seconds(given) == given
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "",
+        " ",
+        "s",
+        "-1",
+        -1,
+        -0.5,
+        "+1",
+        "1w",
+        "1 h 2",
+        "1h30m",
+        "1e3",
+        "0x10",
+        "1,5h",
+        "nan",
+        "inf",
+        float("nan"),
+        float("inf"),
+        True,
+        False,
+        "\u0661",
+        "1S",
+        "1.",
+        ".5",
+        [],
+        None,
+        "9" * 400,
+        "9" * 400 + "d",
+    ],
+    ids=lambda given: repr(given)[:20],
+)
+def test_any_other_duration_is_refused(given: object) -> None:
+    with pytest.raises(ValueError, match="give "):
+        seconds(given)
+
+
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1:0", "localhost:65535", "[::1]:50051", "0.0.0.0:1", "unix:x.sock", "unix:/a/b:c", " a:1 "]
+)
+def test_an_address_is_a_host_and_a_port_or_a_socket(address: str) -> None:
+    assert load({"listen": [address]}, {}, None).listen == (address.strip(),)
+
+
+@pytest.mark.parametrize(
+    "address", ["", "localhost", "localhost:", ":1", "a:65536", "a:-1", "a:x", "a:1.5", "unix:", "a: 1"]
+)
+def test_any_other_address_is_refused_by_the_name_of_its_flag(address: str) -> None:
+    with pytest.raises(ConfigError, match="--listen"):
+        load({"listen": [address]}, {}, None)
+
+
+@pytest.mark.parametrize("content", ["listen = []", "listen = 5", "listen = true", "listen = [5]", 'listen = ""'])
+def test_an_address_in_the_file_that_is_none_is_refused_by_its_key(file: Path, content: str) -> None:
+    file.write_text(content)
+    with pytest.raises(ConfigError, match="listen: "):
+        load({}, {}, file)
+
+
+@pytest.mark.parametrize("store", ["", "memory", "MEMORY:", "memory:x", "postgres://db", "redis:"])
+def test_an_unknown_store_is_refused_with_those_there_are(store: str) -> None:
+    with pytest.raises(ConfigError, match=r"--store: there is no store .*memory:"):
+        load({"store": store}, {}, None)
+
+
+@pytest.mark.parametrize(
+    "content", ["store = 5", "store = []", "store = {}", "grace = []", "grace = {}", "grace = true"]
+)
+def test_a_value_of_the_wrong_type_in_the_file_is_refused(file: Path, content: str) -> None:
+    file.write_text(content)
+    with pytest.raises(ConfigError, match=content.split()[0]):
+        load({}, {}, file)
+
+
+def test_an_empty_variable_of_the_environment_is_refused_by_its_name() -> None:
+    with pytest.raises(ConfigError, match="STATEKEEP_GRACE"):
+        load({}, {"STATEKEEP_GRACE": ""}, None)
+
+
+def test_settings_are_frozen() -> None:
+    with pytest.raises(AttributeError):
+        Settings().grace = 1.0
