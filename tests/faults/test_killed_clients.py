@@ -111,7 +111,7 @@ async def drop_sockets(address: str, count: int) -> None:
 
 
 def settled(target: ServerProcess, fds: int) -> None:
-    until(f"no more than {fds} descriptors are open", lambda: target.fds() <= fds)
+    until(f"no more than {fds} descriptors are open", lambda: target.fds() <= fds, within=60.0)
 
 
 def answers(target: ServerProcess) -> None:

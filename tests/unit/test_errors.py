@@ -121,8 +121,8 @@ def refusals(memory: MemoryRules, threads: ThreadRules, scratch: ScratchRules, n
     threads.append_next(name, **here)
     threads.append_next("e1", thread_id=name)
     threads.append(2**53 - 1, "last", thread_id=name, branch_id="full")
-    threads.world.limits = Limits(message=1, record=100_000)
     memory.set("k", request_id=name)
+    threads.world.limits = Limits(message=1, record=100_000)
     scratch.attach(name)
     attempts = [
         (Reason.REQUEST_ID_REUSED, lambda: memory.set("k", 2, request_id=name)),
