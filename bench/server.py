@@ -1,6 +1,7 @@
 """The server that is measured: the real one, with two methods beside its services that do nothing, the floors.
 
-    bench.Floor/Empty    answers any request with the same 100 bytes
+    bench.Floor/Empty    takes a google.protobuf.BytesValue and answers with one of 100 bytes, as a method that was
+                         generated and does nothing would
     bench.Floor/Stream   sends messages of the sizes that the request lists (see `pack_sizes`)
 
 `python -m bench.server` says where it listens as `statekeep serve` does, and ends when its standard input does: so
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING
 
 import grpc
 import uvloop
+from google.protobuf.wrappers_pb2 import BytesValue
 from statekeep_server.engines import open_engine
 from statekeep_server.server import Server
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
 EMPTY = "/bench.Floor/Empty"
 STREAM = "/bench.Floor/Stream"
-ANSWER = bytes(100)
+ANSWER = BytesValue(value=bytes(98))  # 100 bytes with tag and length
 
 
 def pack_sizes(sizes: Iterable[int]) -> bytes:
@@ -40,7 +42,7 @@ def _messages(request: bytes) -> list[bytes]:
     return [b"x" * size for size in array("I", request)]
 
 
-async def _empty(request: bytes, context: "Context") -> bytes:
+async def _empty(request: BytesValue, context: "grpc.aio.ServicerContext[BytesValue, BytesValue]") -> BytesValue:
     return ANSWER
 
 
@@ -54,7 +56,7 @@ def floors() -> grpc.GenericRpcHandler:
     return grpc.method_handlers_generic_handler(
         "bench.Floor",
         {
-            "Empty": grpc.unary_unary_rpc_method_handler(_empty),
+            "Empty": grpc.unary_unary_rpc_method_handler(_empty, BytesValue.FromString, BytesValue.SerializeToString),
             "Stream": grpc.unary_stream_rpc_method_handler(_stream),
         },
     )
