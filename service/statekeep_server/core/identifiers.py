@@ -19,12 +19,12 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 def scope_name(text: str, field: str) -> str:
     """Return a scope's name, trimmed."""
-    return _trimmed(text, field, _SCOPE, 256)
+    return text if _SCOPE.fullmatch(text) else _trimmed(text, field, _SCOPE, 256)
 
 
 def memory_key(text: str, field: str) -> str:
     """Return a memory key, trimmed."""
-    return _trimmed(text, field, _KEY, 512)
+    return text if _KEY.fullmatch(text) else _trimmed(text, field, _KEY, 512)
 
 
 def writable_key(text: str, field: str) -> str:
@@ -71,8 +71,6 @@ def version(number: int, field: str) -> int:
 
 
 def _trimmed(text: str, field: str, pattern: re.Pattern[str], longest: int) -> str:
-    if pattern.fullmatch(text):
-        return text
     trimmed = text.strip(WHITE_SPACE)
     if pattern.fullmatch(trimmed):
         return trimmed

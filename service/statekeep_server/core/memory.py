@@ -48,7 +48,7 @@ def set_key(view: View, request: pb.MemorySetRequest, call: Call) -> Change[byte
     if (answer := sent.known(view)) is not None:
         return Change(answer)
     record = _version(view, request, call, view.revision + 1, "")
-    return _written(view, sent, [record], call)
+    return _remembered(view, sent, shown(record, include_value=False), [record])
 
 
 def set_keys(view: View, request: pb.MemoryBatchSetRequest, call: Call) -> Change[bytes]:
@@ -69,7 +69,9 @@ def set_keys(view: View, request: pb.MemoryBatchSetRequest, call: Call) -> Chang
             )
         keys[record.log] = index
         records.append(record)
-    return _written(view, sent, records, call)
+    answer = b"".join([shown(record, include_value=False) for record in records])
+    check_answer(len(answer), call.limits)
+    return _remembered(view, sent, answer, records)
 
 
 def delete_key(view: View, request: pb.MemoryDeleteRequest, call: Call) -> Change[bytes]:
@@ -85,7 +87,8 @@ def delete_key(view: View, request: pb.MemoryDeleteRequest, call: Call) -> Chang
         return _remembered(view, sent, head.frame if head else b"")
     entry = pb.MemoryEntry(version=_next_version(view, KEY + key, key), deleted=True)
     _sign(entry, request)
-    return _written(view, sent, [_record(view, request.scope, key, entry, call, view.revision + 1, b"")], call)
+    record = _record(view, request.scope, key, entry, call, view.revision + 1, b"")
+    return _remembered(view, sent, record.frame, [record])
 
 
 def purge(view: View, request: pb.MemoryPurgeRequest, call: Call) -> Change[bytes]:
@@ -294,12 +297,6 @@ def _record(
     check_record(len(payload), call.limits, f"{path}value" if value else "")
     expires = entry.expire_time.ToMicroseconds() if entry.HasField("expire_time") else 0
     return Record(KEY + key, revision, entry.version, frame(payload), "", len(value), entry.deleted, expires)
-
-
-def _written(view: View, sent: Request, records: Sequence[Record], call: Call) -> Change[bytes]:
-    answer = b"".join([shown(record, include_value=False) for record in records])
-    check_answer(len(answer), call.limits)
-    return _remembered(view, sent, answer, records)
 
 
 def _remembered(view: View, sent: Request, answer: bytes, records: Sequence[Record] = ()) -> Change[bytes]:

@@ -63,7 +63,10 @@ def _check_json(text: str, field: str) -> None:
     if text.count("[") + text.count("{") > MAX_DEPTH and _depth(text) > MAX_DEPTH:
         raise invalid(f"{field}.json", "is nested deeper than {max}; flatten it, or send it as text", max=MAX_DEPTH)
     try:
-        _parse(text)
+        if len(text) < _LARGE:
+            orjson.loads(text)
+        else:
+            _parse_large(text)
     except orjson.JSONDecodeError as error:
         # orjson also refuses numbers that no double holds, which RFC 8259 allows: look again, without machine numbers.
         problem = _json_problem(text)
@@ -76,11 +79,8 @@ def _check_json(text: str, field: str) -> None:
             ) from None
 
 
-def _parse(text: str) -> None:
-    if len(text) < _LARGE:
-        orjson.loads(text)
-        return
-    # A large text makes a million objects, and each few hundred of them the collector looks at all others.
+def _parse_large(text: str) -> None:
+    # It may make a million objects, and at each few hundred of them the collector would look at all others.
     gc.disable()
     try:
         orjson.loads(text)

@@ -6,6 +6,8 @@ that carries a record carries it in field 1 (`MemoryGetResponse.entry`, `AppendE
 Source: https://protobuf.dev/programming-guides/encoding
 """
 
+from functools import partial
+
 RECORD_TAG = b"\x0a"  # field 1, length-delimited
 
 
@@ -22,7 +24,7 @@ def varint(number: int) -> bytes:
 
 
 def field(tag: bytes, payload: bytes) -> bytes:
-    """Return a length-delimited field."""
+    """Return a length-delimited field. Tags are of one byte here: fields 1 to 15."""
     size = len(payload)
     if size < 0x80:
         return b"%b%c%b" % (tag, size, payload)
@@ -31,9 +33,8 @@ def field(tag: bytes, payload: bytes) -> bytes:
     return b"%b%b%b" % (tag, varint(size), payload)
 
 
-def frame(payload: bytes) -> bytes:
-    """Return a message's bytes as field 1 of the message that will carry it."""
-    return field(RECORD_TAG, payload)
+frame = partial(field, RECORD_TAG)
+"""Return a message's bytes as field 1 of the message that will carry it."""
 
 
 def body(framed: bytes) -> bytes:

@@ -121,7 +121,8 @@ class Partition:
         self._journal.append(record)
         if record.expires:
             heappush(self.deadlines, (record.expires, record.revision, name))
-        self._note_head(name, log, record)
+        if name[0] == KEY:
+            self._note_head(name, log, record)
 
     def _trim(self, records: Sequence[Record]) -> None:
         by_log: defaultdict[str, set[int]] = defaultdict(set)
@@ -131,20 +132,19 @@ class Partition:
             log = self.records[name]
             log.trim(revisions)
             self._holes |= revisions
-            self._note_head(name, log, log.head())
+            if name[0] == KEY:
+                self._note_head(name, log, log.head())
         if len(self._holes) > len(self._journal) // 2:
             self._journal = [record for record in self._journal if record.revision not in self._holes]
             self._holes = _NO_HOLES
 
     def _note_head(self, name: str, log: RecordLog, head: Record | None) -> None:
-        if name[0] != KEY:
-            return
         alive = head is not None and not head.deleted
         self.alive += alive - log.alive
         log.alive = alive
         if head is not None and alive and head.expires:
             self.expiring[name] = head.expires
-        else:
+        elif self.expiring:
             self.expiring.pop(name, None)
 
 
