@@ -20,7 +20,7 @@ MAIN = EVENTS + "main"
 SAVED = CHECKPOINTS + "main"
 CHUNK = 256 * 2**10
 NEVER = 2**62
-PATIENCE = 60.0  # seconds after which a thread that still runs is taken to hang
+PATIENCE = 40.0  # seconds after which a thread that still runs is taken to hang
 
 
 @dataclass(frozen=True)

@@ -24,7 +24,6 @@ SCOPE = memory_pb2.Scope(name="s")
 SCOPE_PARTITION = memory.partition(SCOPE)
 THREAD_PARTITION = state_store.partition("t")
 CALL = Call(now=1_700_000_000_000_000)
-LONG = 20.0
 
 
 class Client:
@@ -72,7 +71,7 @@ class Client:
             if step.message:
                 messages.append(answer.FromString(step.message))
             elif step.message is None:
-                await asyncio.wait_for(bell.wait(None), LONG)
+                await bell.wait(None)  # no timer, which would wake who was not rung for
         bell.close()
         return messages
 
@@ -310,8 +309,6 @@ def test_a_follower_ends_with_its_thread_and_sees_no_other_life(client: Client) 
                 await client.follow(BranchHistory(request), state_store_pb2.StreamHistoryResponse, enough)
             except StatekeepError as error:
                 outcomes[error.reason] += 1
-            except TimeoutError:
-                outcomes["waited in vain"] += 1
             numbers = [event.sequence for message in seen for event in message.events]
             assert numbers == list(range(1, len(numbers) + 1))
         return outcomes

@@ -208,6 +208,20 @@ def test_a_limit_ends_a_following_stream_too(threads: ThreadRules) -> None:
     assert stream.done
 
 
+@pytest.mark.parametrize("checkpoints", [False, True])
+def test_a_limit_that_is_reached_exactly_ends_a_following_stream(threads: ThreadRules, checkpoints: bool) -> None:
+    fill(threads, 2)
+    there, later = (threads.stream(limit=n, follow=True, include_checkpoints=checkpoints) for n in (2, 3))
+    messages = there.rest()
+    assert event_ids(messages) == ["e1", "e2"]
+    assert messages[-1].caught_up
+    assert there.done
+    later.rest()
+    fill(threads, 1, 3)
+    assert event_ids(later.rest()) == ["e3"]
+    assert later.done
+
+
 def test_walking_by_limit_gives_each_event_once(threads: ThreadRules) -> None:
     ids = fill(threads, 50, data=Value(text="x" * 30_000))
     for limit in (1, 7, 49, 50):

@@ -23,7 +23,6 @@ class LocalBell:
             # A future for each wait: one that is shared would be cancelled for all when one waiter is.
             waiter = self._waiter = self._loop.create_future()
             timer = self._loop.call_later(timeout, _finish, waiter) if timeout is not None else None
-            self._wake()  # where another thread rang since the look above
             try:
                 await waiter
             finally:
