@@ -1,5 +1,6 @@
 """Engine: partitions, their lives, and their listing."""
 
+import asyncio
 import gc
 import random
 import time
@@ -7,7 +8,7 @@ import tracemalloc
 
 import pytest
 from engines.engine_support import MAIN, NEVER, SAVED, New, Store, appending, dropping, key, records
-from statekeep_server.core.journal import Change, View
+from statekeep_server.core.journal import KEY, Change, View
 from statekeep_server.engines import NAMES, open_engine
 
 
@@ -275,3 +276,22 @@ def test_nothing_is_there_after_close(store: Store) -> None:
     store.run(store.engine.close())
     assert store.write("p2", dropping) == 0
     assert len(store.write("p2", appending(New()))) == 1
+
+
+def test_a_sweep_of_very_many_in_one_partition_lets_others_go_first(store: Store) -> None:
+    count = 20_000
+    store.append("p", *[New(key(f"key-{number}"), expires=10) for number in range(count)])
+
+    async def sweep() -> tuple[int, int]:
+        turns = 0
+        sweeping = asyncio.ensure_future(store.engine.sweep(10))
+        while not sweeping.done():
+            turns += 1
+            await asyncio.sleep(0)
+        return await sweeping, turns
+
+    removed, turns = store.run(sweep())
+    assert removed == count
+    assert turns > 10
+    assert store.look("p", lambda view: view.live(KEY, 0)) == 0
+    assert store.sweep(10) == 0

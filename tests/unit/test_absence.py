@@ -51,6 +51,7 @@ def test_writes_that_find_nothing_create_nothing_either(
     world: World, memory: MemoryRules, threads: ThreadRules, scratch: ScratchRules
 ) -> None:
     assert memory.delete("none") is None
+    assert memory.delete("none", request_id="r") is None
     assert memory.purge(key="none") == memory_pb2.MemoryPurgeResponse()
     assert memory.purge(all_keys=True) == memory_pb2.MemoryPurgeResponse()
     assert threads.drop("none") == state_store_pb2.DeleteThreadResponse()

@@ -196,7 +196,7 @@ BEYOND_DOUBLES = "[1e999,{}]"
 
 
 def check(text: str) -> None:
-    values.check(Value(json=text), "value")
+    values.check(Value(json=text), "value", Limits())
 
 
 def shortened(text: str) -> str:

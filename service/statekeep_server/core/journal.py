@@ -91,7 +91,7 @@ class View(Protocol):
 
     @property
     def update_time(self) -> int:
-        """When the newest record came, in microseconds since 1970."""
+        """When it was changed last, in microseconds since 1970."""
 
     def head(self, log: str) -> Record | None:
         """Return the newest record of a log that counts upwards; None where that was trimmed, or never was."""

@@ -83,6 +83,8 @@ def delete_key(view: View, request: pb.MemoryDeleteRequest, call: Call) -> Chang
     head = _head(view, key, call.now)
     if request.HasField("expected_version"):
         _check_version(head, request.expected_version, key, "")
+    if not view.exists:
+        return Change(b"")  # nothing is written, not even what a retry would be known by
     if head is None or head.deleted:
         return _remembered(view, sent, head.frame if head else b"")
     entry = pb.MemoryEntry(version=_next_version(view, KEY + key, key), deleted=True)
@@ -252,7 +254,7 @@ def _version(view: View, request: pb.MemorySetRequest, call: Call, revision: int
     if not request.HasField("value"):
         raise invalid(f"{path}value", "is missing; set json, text or data (JSON null is a value)")
     value = request.value
-    kind = values.check(value, f"{path}value")
+    kind = values.check(value, f"{path}value", call.limits)
     if request.HasField("expected_version"):
         _check_version(_head(view, key, call.now), request.expected_version, key, path)
     entry = pb.MemoryEntry()

@@ -92,7 +92,7 @@ class Scratch:
         """Keep a value under a key."""
         instance_id = identifier(request.instance_id, "instance_id")
         key = scratch_key(request.key)
-        values.check(request.value, "value")
+        values.check(request.value, "value", call.limits)
         value = request.value.SerializeToString()
         check_record(len(key.encode()) + len(value), call.limits, "value")
         with self._lock:

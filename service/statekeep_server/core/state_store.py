@@ -52,7 +52,7 @@ def branch_name(branch_id: str, path: str = "branch_id") -> str:
 
 def append_event(view: View, request: pb.AppendEventRequest, call: Call) -> Change[bytes]:
     """Store an event with the sequence it brings."""
-    event = _checked_event(request.event, request.HasField("event"), "event")
+    event = _checked_event(request.event, request.HasField("event"), "event", call)
     number = sequence(event.sequence, "event.sequence")
     stored = _known_event(view, event, "event", with_sequence=True)
     if stored:
@@ -63,7 +63,7 @@ def append_event(view: View, request: pb.AppendEventRequest, call: Call) -> Chan
 
 def append_next_event(view: View, request: pb.AppendNextEventRequest, call: Call) -> Change[bytes]:
     """Store an event with the next sequence of its branch."""
-    event = _checked_event(request.event, request.HasField("event"), "event")
+    event = _checked_event(request.event, request.HasField("event"), "event", call)
     stored = _known_event(view, event, "event")
     if stored:
         return Change(stored.frame)
@@ -84,7 +84,7 @@ def append_events(view: View, request: pb.AppendEventsRequest, call: Call) -> Ch
         event = pb.Event()
         event.CopyFrom(sent)
         _place(event, request.thread_id, branch_id, f"events[{index}]")
-        _check_event(event, f"events[{index}]")
+        _check_event(event, f"events[{index}]", call)
         events.append(event)
     stored = _known_batch(view, events)
     if stored:
@@ -145,7 +145,7 @@ def save_checkpoint(view: View, request: pb.SaveCheckpointRequest, call: Call) -
     checkpoint.CopyFrom(request.checkpoint)
     branch_id = branch_name(checkpoint.branch_id, "checkpoint.branch_id")
     checkpoint.branch_id = branch_id
-    _check_checkpoint(checkpoint, "checkpoint")
+    _check_checkpoint(checkpoint, "checkpoint", call)
     replaced = view.find(CHECKPOINTS + branch_id, checkpoint.id) if checkpoint.id else None
     if replaced and _same(checkpoint, pb.Checkpoint.FromString(body(replaced.frame))):
         return Change(replaced.frame)
@@ -266,23 +266,23 @@ def _place(message: pb.Event | pb.Checkpoint, thread_id: str, branch_id: str, pa
     message.branch_id = branch_id
 
 
-def _checked_event(sent: pb.Event, given: bool, path: str) -> pb.Event:
+def _checked_event(sent: pb.Event, given: bool, path: str, call: Call) -> pb.Event:
     if not given:
         raise invalid(path, "is missing")
     event = pb.Event()
     event.CopyFrom(sent)
     event.branch_id = branch_name(event.branch_id, f"{path}.branch_id")
-    _check_event(event, path)
+    _check_event(event, path, call)
     return event
 
 
-def _check_event(event: pb.Event, path: str) -> None:
+def _check_event(event: pb.Event, path: str, call: Call) -> None:
     if event.id:
         identifier(event.id, f"{path}.id")
     if not event.type:
         raise invalid(f"{path}.type", "is empty; say what happened, for example node_completed")
     if event.HasField("data"):
-        values.check(event.data, f"{path}.data")
+        values.check(event.data, f"{path}.data", call.limits)
     if event.HasField("create_time"):
         clock.check_timestamp(event.create_time, f"{path}.create_time")
 
@@ -393,7 +393,7 @@ def _check_last(last: int, wanted: int, branch_id: str) -> None:
         )
 
 
-def _check_checkpoint(checkpoint: pb.Checkpoint, path: str) -> None:
+def _check_checkpoint(checkpoint: pb.Checkpoint, path: str, call: Call) -> None:
     if checkpoint.id:
         identifier(checkpoint.id, f"{path}.id")
     if checkpoint.event_id:
@@ -401,13 +401,13 @@ def _check_checkpoint(checkpoint: pb.Checkpoint, path: str) -> None:
     sequence(checkpoint.sequence, f"{path}.sequence")
     if not checkpoint.HasField("state"):
         raise invalid(f"{path}.state", "is missing; set json, text or data (JSON null is a value)")
-    values.check(checkpoint.state, f"{path}.state")
+    values.check(checkpoint.state, f"{path}.state", call.limits)
     if checkpoint.HasField("active"):
-        values.check_list(checkpoint.active, f"{path}.active")
+        values.check_list(checkpoint.active, f"{path}.active", call.limits)
     else:
         checkpoint.active.json = "[]"
     if checkpoint.HasField("metadata"):
-        values.check(checkpoint.metadata, f"{path}.metadata")
+        values.check(checkpoint.metadata, f"{path}.metadata", call.limits)
     if checkpoint.HasField("create_time"):
         clock.check_timestamp(checkpoint.create_time, f"{path}.create_time")
     checkpoint.status = checkpoint.status or "running"
@@ -478,14 +478,14 @@ def _first_records(
         checkpoint = pb.Checkpoint()
         checkpoint.CopyFrom(request.checkpoint)
         _place(checkpoint, request.thread_id, name, "checkpoint")
-        _check_checkpoint(checkpoint, "checkpoint")
+        _check_checkpoint(checkpoint, "checkpoint", call)
         yield _checkpoint_record(view, revision, checkpoint, call, "checkpoint"), b"\x12"
         revision += 1
     if request.HasField("event"):
         event = pb.Event()
         event.CopyFrom(request.event)
         _place(event, request.thread_id, name, "event")
-        _check_event(event, "event")
+        _check_event(event, "event", call)
         yield _event_record(view, revision, event, 1, call, "event"), b"\x1a"
 
 

@@ -71,7 +71,7 @@ class BranchHistory:
             raise invalid("last", "does not go together with after_revision or limit; leave those at 0")
         self._ancestors = request.include_ancestors
         self._checkpoints = request.include_checkpoints
-        self.ahead = 1 if self._checkpoints else _AHEAD
+        self.ahead = 1 if self._checkpoints or self.follows else _AHEAD
 
     def step(self, view: View, call: Call, place: _Place | None) -> Step[_Place]:
         """Return the next message."""

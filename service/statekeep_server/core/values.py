@@ -10,6 +10,8 @@ import orjson
 from statekeep.v1.value_pb2 import Value
 
 from statekeep_server.core.errors import invalid
+from statekeep_server.core.journal import Limits
+from statekeep_server.core.sizes import check_record
 
 MAX_DEPTH = 512
 _LARGE = 64 * 2**10  # characters
@@ -26,19 +28,22 @@ _DEPTH_STEPS[ord("[")] = _DEPTH_STEPS[ord("{")] = 1
 _DEPTH_STEPS[ord("]")] = _DEPTH_STEPS[ord("}")] = -1
 
 
-def check(value: Value, field: str) -> str:
-    """Refuse a value without a kind, or whose JSON is not RFC 8259 or nested too deep; return its kind."""
+def check(value: Value, field: str, limits: Limits) -> str:
+    """Refuse a value without a kind, too large, or whose JSON is not RFC 8259 or nested too deep; return its kind."""
     kind = value.WhichOneof("kind")
     if kind is None:
         raise invalid(field, "has no kind; set json, text or data (JSON null is a value)")
     if kind == "json":
-        _check_json(value.json, field)
+        text = value.json
+        if len(text) >= _LARGE:
+            check_record(value.ByteSize(), limits, field)  # the whole record's size is looked at when that is made
+        _check_json(text, field)
     return kind
 
 
-def check_list(value: Value, field: str) -> None:
+def check_list(value: Value, field: str, limits: Limits) -> None:
     """Refuse what is not a JSON list."""
-    if check(value, field) != "json" or json_type(value.json) != "array":
+    if check(value, field, limits) != "json" or json_type(value.json) != "array":
         raise invalid(field, "is not a JSON list; send one in json, [] where there is nothing")
 
 
@@ -81,11 +86,13 @@ def _check_json(text: str, field: str) -> None:
 
 def _parse_large(text: str) -> None:
     # It may make a million objects, and at each few hundred of them the collector would look at all others.
+    collecting = gc.isenabled()
     gc.disable()
     try:
         orjson.loads(text)
     finally:
-        gc.enable()
+        if collecting:
+            gc.enable()
 
 
 def _json_problem(text: str) -> str | None:

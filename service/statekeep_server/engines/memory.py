@@ -9,7 +9,7 @@ import time
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from heapq import heappop, heappush
+from heapq import heapify, heappop, heappush
 from itertools import islice
 from operator import attrgetter
 from threading import Lock
@@ -23,7 +23,7 @@ from statekeep_server.engines.sorted_names import SortedNames
 Answer = TypeVar("Answer")
 
 _LOCK_FREE_TRIES = 8
-_NO_HOLES: frozenset[int] = frozenset()  # one for all: an empty set takes 216 bytes, and most partitions have one
+_AT_ONCE = 1_000  # records that one round of a sweep removes before others get their turn
 _revision_of = attrgetter("revision")
 
 
@@ -68,7 +68,7 @@ class Partition:
         self.deadlines: list[tuple[int, int, str]] = []
         """A heap of when records expire, with their revision and log."""
         self._journal: list[Record] = []
-        self._holes = _NO_HOLES
+        self._holes: set[int] | None = None  # revisions in the journal that were trimmed; an empty set takes 216 bytes
 
     def apply(self, change: Change[Answer], now: int) -> None:
         """Make a change. The caller holds the lock."""
@@ -85,9 +85,9 @@ class Partition:
         self.epoch += 1
 
     def expire(self, now: int) -> int:
-        """Remove the records that have expired, and return how many. The caller holds the lock."""
+        """Remove records that have expired, some at a time, and return how many. The caller holds the lock."""
         gone: list[Record] = []
-        while self.deadlines and self.deadlines[0][0] <= now:
+        while self.deadlines and self.deadlines[0][0] <= now and len(gone) < _AT_ONCE:
             _, revision, name = heappop(self.deadlines)
             gone += self.records[name].scan(revision - 1, revision, newest_first=False)
         if gone:
@@ -98,7 +98,7 @@ class Partition:
 
     def journal(self, kind: str, after: int) -> Iterator[Record]:
         """Yield the records of a kind with a greater revision, in order."""
-        journal, holes = self._journal, self._holes
+        journal, holes = self._journal, self._holes or ()
         for place in range(bisect_right(journal, after, key=_revision_of), len(journal)):
             record = journal[place]
             if record.log.startswith(kind) and record.revision not in holes:
@@ -131,12 +131,17 @@ class Partition:
         for name, revisions in by_log.items():
             log = self.records[name]
             log.trim(revisions)
-            self._holes |= revisions
             if name[0] == KEY:
                 self._note_head(name, log, log.head())
-        if len(self._holes) > len(self._journal) // 2:
-            self._journal = [record for record in self._journal if record.revision not in self._holes]
-            self._holes = _NO_HOLES
+        holes = self._holes = self._holes or set()
+        holes.update(record.revision for record in records)
+        if len(holes) > len(self._journal) // 2:
+            self._journal = [record for record in self._journal if record.revision not in holes]
+            self._holes = None
+            self.deadlines = [
+                (record.expires, record.revision, record.log) for record in self._journal if record.expires
+            ]
+            heapify(self.deadlines)
 
     def _note_head(self, name: str, log: RecordLog, head: Record | None) -> None:
         alive = head is not None and not head.deleted
@@ -286,21 +291,25 @@ class MemoryEngine:
         return self._tower.bell(partition)
 
     async def sweep(self, now: int) -> int:
-        """Remove what has expired, one partition after the other, with room for others in between."""
+        """Remove what has expired, some records at a time, with room for others in between."""
         removed = 0
         for name in list(self._mortal):
             partition = self._partitions.get(name)
+            while partition and (gone := self._expire(name, partition, now)):
+                removed += gone
+                await asyncio.sleep(0)
             if partition is None:
                 with self._lock:  # one of that name may have begun since
                     if name not in self._partitions:
                         self._mortal.discard(name)
-                continue
-            with partition.lock:
-                removed += partition.expire(now)
-                if not partition.deadlines and not partition.dropped:
-                    self._mortal.discard(name)
-            await asyncio.sleep(0)
         return removed
+
+    def _expire(self, name: str, partition: Partition, now: int) -> int:
+        with partition.lock:
+            gone = partition.expire(now)
+            if not partition.deadlines and not partition.dropped:
+                self._mortal.discard(name)
+        return gone
 
     async def close(self) -> None:
         """Forget everything."""
@@ -311,8 +320,8 @@ class MemoryEngine:
     def _begin(self, name: str, decide: Callable[[PartitionView], Change[Answer]]) -> Answer:
         """Decide on a partition that is not there, and begin it where something is to be kept."""
         now = time.time_ns() // 1000
-        # A life's revisions begin at the clock, above all that were given before it: none comes twice, and a cursor of
-        # an earlier life, even of an earlier process, lies below the first of this one.
+        # A life's revisions begin at the clock, above those of every life of this name before it: none comes twice, and
+        # a cursor of an earlier life, even of an earlier process, lies below the first of this one.
         partition = Partition(max(now, self._highest + 1))
         change = decide(PartitionView(partition))
         if change.records:

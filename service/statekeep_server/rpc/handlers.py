@@ -5,6 +5,7 @@ at each call, and costs 15% of the throughput.
 """
 
 import logging
+from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeAlias, TypeVar
 
@@ -26,10 +27,11 @@ log = logging.getLogger(__name__)
 
 
 class Traffic:
-    """How many calls have begun."""
+    """How many calls have begun, and how many were refused, by reason."""
 
     def __init__(self) -> None:
         self.begun = 0
+        self.refused: Counter[Reason] = Counter()
 
 
 def service_handler(
@@ -58,7 +60,7 @@ def _method_handler(
         try:
             return await serve(parse(data))
         except Exception as error:  # noqa: BLE001 (this is where errors end)
-            await _abort(context, method, error)
+            await _abort(context, method, error, traffic)
             return None
 
     async def stream(data: bytes, context: Context) -> None:
@@ -68,17 +70,18 @@ def _method_handler(
         except grpc.aio.InternalError:
             return  # a message could not be sent: the connection was cut, or the client died
         except Exception as error:  # noqa: BLE001 (this is where errors end)
-            await _abort(context, method, error)
+            await _abort(context, method, error, traffic)
 
     if method.server_streaming:
         return grpc.unary_stream_rpc_method_handler(stream)
     return grpc.unary_unary_rpc_method_handler(unary)
 
 
-async def _abort(context: Context, method: MethodDescriptor, error: Exception) -> None:
+async def _abort(context: Context, method: MethodDescriptor, error: Exception, traffic: Traffic) -> None:
     if isinstance(error, DecodeError):
         error = StatekeepError(Reason.INVALID_FIELD, "The request is no {type}", type=method.input_type.full_name)
     elif not isinstance(error, StatekeepError):
         log.error("%s failed", method.full_name, exc_info=error)
         error = StatekeepError(Reason.INTERNAL, "The server failed; its log says why")
+    traffic.refused[error.reason] += 1
     await context.abort_with_status(status(error))

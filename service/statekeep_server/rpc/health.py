@@ -32,7 +32,9 @@ class Health(health_pb2_grpc.HealthServicer):
     async def Check(self, request: health_pb2.HealthCheckRequest, context: Any) -> health_pb2.HealthCheckResponse:  # noqa: N802
         """Return the health of the server (""), or of a service."""
         if request.service not in self._services:
-            await context.abort(grpc.StatusCode.NOT_FOUND, f"There is no such service; there is {self._services}")
+            await context.abort(
+                grpc.StatusCode.NOT_FOUND, f"The services are {', '.join(filter(None, self._services))}"
+            )
         return _NOT_SERVING if self._stopping.is_set() else _SERVING
 
     async def Watch(self, request: health_pb2.HealthCheckRequest, context: Any) -> None:  # noqa: N802

@@ -3,6 +3,7 @@
 Memory and StateStore are tables of rules, run on an engine; Scratch is held by this process alone.
 """
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
@@ -122,6 +123,7 @@ class Services:
                     if framed and not page.take(framed, name[len(prefix) :]):
                         return page.answer()
                 after = names[-1]
+                await asyncio.sleep(0)  # many may have nothing to show
             return page.answer()
 
         return list_partitions

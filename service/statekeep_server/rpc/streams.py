@@ -1,4 +1,4 @@
-"""How a stream runs: one message is read, sent, and then the next is read; at the end it waits, or ends."""
+"""How a stream runs: some messages are read and sent, and then the next are read; at the end it waits, or ends."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
