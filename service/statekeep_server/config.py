@@ -37,6 +37,8 @@ def seconds(given: str | float) -> float:
 
 def _addresses(given: str | list[str]) -> tuple[str, ...]:
     listed = given.split(",") if isinstance(given, str) else given
+    if not isinstance(listed, list):
+        raise ValueError("give HOST:PORT (port 0 takes a free one) or unix:PATH, or a list of them")
     addresses = tuple(str(address).strip() for address in listed)
     for address in addresses:
         _check_address(address)

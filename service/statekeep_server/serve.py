@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import json
+import os
 import signal
 import sys
 
@@ -24,10 +25,17 @@ async def serve(settings: Settings) -> None:
     # What was made up to here stays for good: the collector need not look at it again.
     gc.collect()
     gc.freeze()
-    sys.stdout.write(json.dumps({"event": "ready", "listen": addresses}) + "\n")
-    sys.stdout.flush()
+    _say({"event": "ready", "listen": addresses})
     await stopping.wait()
     await server.stop(settings.grace)
+
+
+def _say(line: dict[str, object]) -> None:
+    try:
+        print(json.dumps(line), flush=True)
+    except BrokenPipeError:
+        # Nobody reads it; a server serves all the same. Without this Python complains of it when it exits.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def run(settings: Settings) -> None:

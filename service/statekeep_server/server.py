@@ -152,6 +152,8 @@ def _check_socket(path: str) -> None:
             raise ListenError(f"cannot listen on unix:{path}: there is a file of that name, and it is no socket")
     except FileNotFoundError:
         return
+    except OSError as error:
+        raise ListenError(f"cannot listen on unix:{path}: {error.strerror}") from error
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.connect(path)

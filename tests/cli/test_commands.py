@@ -104,6 +104,27 @@ def test_a_value_with_a_ttl_says_when_it_expires(run: Run, name: str) -> None:
     assert "expire_time" in json.loads(run("get", "k", "--scope", name, "--json").out)
 
 
+def test_an_integer_of_many_digits_is_written_as_kept(run: Run, name: str) -> None:
+    digits = "7" * 5000
+    run("set", "k", digits, "--scope", name)
+    assert run("get", "k", "--scope", name) == Done(0, digits + "\n", "")
+
+
+def test_stdin_that_is_no_text_is_one_line_and_exit_2(server: ServerProcess, name: str) -> None:
+    command = [sys.executable, "-m", "statekeep_server", "set", "k", "-", "--scope", name, "--address", server.address]
+    done = subprocess.run(command, input=b"\xff", capture_output=True, timeout=30)
+    assert (done.returncode, done.stdout) == (2, b"")
+    assert b"UTF-8" in done.stderr
+    assert done.stderr.count(b"\n") == 1
+
+
+def test_a_socket_that_cannot_be_is_one_line_and_exit_1(run: Run) -> None:
+    done = run("serve", "--listen", "unix:/etc/passwd/x")
+    assert (done.code, done.out) == (1, "")
+    assert "Not a directory" in done.err
+    assert done.err.count("\n") == 1
+
+
 def test_list_shows_the_keys_of_a_scope_in_columns(run: Run, name: str) -> None:
     run("set", "b", '"two"', "--scope", name)
     run("set", "a", "1", "--scope", name)
@@ -233,6 +254,11 @@ def test_no_server_is_one_line_and_exit_1(run: Run, command: list[str]) -> None:
         (["set", "k", "1", "--scope", "s", "--ttl", "soon"], "--ttl"),
         (["events", "t", "--last", "-1"], "0 for all"),
         (["events", " t "], "not trimmed"),
+        (["list", "--prefix", "k"], "--scope"),
+        (["get", "k", "--scope", "s", "--version", "9" * 30], "version"),
+        (["events", "t", "--last", "9" * 30], "last"),
+        (["events", "t\udcff"], ""),
+        (["set", "k", "\udcff", "--scope", "s"], "surrogate"),
         (["serve", "--store", "nosuch:"], "there is: memory:"),
         (["serve", "--listen", "nowhere"], "HOST:PORT"),
         (["serve", "--grace", "soon"], "1.5h"),

@@ -5,12 +5,14 @@ import os
 import re
 import signal
 import socket
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
+import grpc
 import pytest
 from rpc_support import connected, set_of
-from server_process import LOOPBACK, ServerProcess, run_to_its_end
+from server_process import COMMAND, LOOPBACK, ServerProcess, run_to_its_end
 
 StartServer = Callable[..., ServerProcess]
 
@@ -220,3 +222,19 @@ def test_the_ready_line_is_one_write_of_valid_json(start_server: StartServer) ->
     assert process.ready_line.count("\n") == 1
     assert json.loads(process.ready_line)["event"] == "ready"
     assert os.path.exists(f"/proc/{process.process.pid}")
+
+
+def test_a_server_serves_also_where_nobody_reads_that_it_is_ready(tmp_path: Path) -> None:
+    path = tmp_path / "s.sock"
+    reading, writing = os.pipe()
+    os.close(reading)
+    with subprocess.Popen([*COMMAND, "--listen", f"unix:{path}"], stdout=writing, stderr=subprocess.PIPE) as process:
+        os.close(writing)
+        try:
+            with grpc.insecure_channel(f"unix:{path}") as channel:
+                grpc.channel_ready_future(channel).result(timeout=30)
+        finally:
+            process.terminate()
+        assert process.wait(10) == 0
+        assert process.stderr is not None
+        assert process.stderr.read() == b""

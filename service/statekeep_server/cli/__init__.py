@@ -1,8 +1,6 @@
 """The command `statekeep`: serve, health, and a few commands for people at a prompt."""
 
 import argparse
-import os
-import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
@@ -37,7 +35,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return int(options.run(options))
     except KeyboardInterrupt:
         return 130  # as a shell says of a command that Ctrl-C ended
-    except BrokenPipeError:
-        # Who read the output, such as head, has enough. Without this Python complains of it when it exits.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from statekeep_server.cli.talk import Commands, add_command, fail
+from statekeep_server.cli.talk import Commands, add_command, fail, whole
 from statekeep_server.config import seconds
 
 if TYPE_CHECKING:
@@ -19,7 +19,7 @@ def add(commands: Commands) -> None:
     _add_set(commands)
     get = add_command(commands, "get", get_key, "read a key's value, or one version of it")
     _add_key(get)
-    get.add_argument("--version", type=int, metavar="N", help="this version, not the newest")
+    get.add_argument("--version", type=whole, metavar="N", help="this version, not the newest")
     listing = add_command(commands, "list", list_keys, "list the keys of a scope, or the scopes")
     _add_scope(listing, required=False)
     listing.add_argument("--prefix", default="", help="only keys that begin with it")
@@ -43,6 +43,8 @@ def set_key(client: "Client", options: argparse.Namespace) -> int:
 
 def get_key(client: "Client", options: argparse.Namespace) -> int:
     """Write a key's value as it is kept (bytes as bytes); exit 1 where it has none."""
+    from statekeep import Data
+
     from statekeep_server.cli.output import json_line, value_text
 
     entry = client.memory.get(options.key, scope=options.scope, scope_type=options.scope_type, version=options.version)
@@ -50,8 +52,8 @@ def get_key(client: "Client", options: argparse.Namespace) -> int:
         return fail(f"statekeep get: {options.key} has no value in scope {options.scope}")
     if options.json:
         print(json_line(entry))
-    elif isinstance(entry.value, bytes):
-        sys.stdout.buffer.write(entry.value)
+    elif isinstance(entry.raw, Data):
+        sys.stdout.buffer.write(entry.raw.data)
     else:
         print(value_text(entry.raw))
     return 0
@@ -61,6 +63,8 @@ def list_keys(client: "Client", options: argparse.Namespace) -> int:
     """List the keys of a scope that have a value; without --scope, the scopes that have such keys."""
     from statekeep_server.cli.output import json_line, table
 
+    if options.prefix and not options.scope:
+        return fail("statekeep list: --prefix is of keys; give their --scope too", code=2)
     if options.scope:
         entries = client.memory.list(
             options.prefix, scope=options.scope, scope_type=options.scope_type, include_values=True
@@ -100,7 +104,7 @@ def _add_set(commands: Commands) -> None:
     parser.add_argument("--text", action="store_true", help="keep it as text even where it is JSON")
     parser.add_argument("--ttl", type=seconds, metavar="TIME", help="how long it lives, such as 90s, 15m or 7d")
     parser.add_argument(
-        "--expected-version", type=int, metavar="N", help="write only if this is the current version; 0: none"
+        "--expected-version", type=whole, metavar="N", help="write only if this is the current version; 0: none"
     )
 
 
@@ -119,7 +123,7 @@ def _add_key(parser: argparse.ArgumentParser) -> None:
 def _value(options: argparse.Namespace) -> "Json | Text":
     from statekeep import Json, Text
 
-    text = sys.stdin.read() if options.value == "-" else options.value
+    text = _stdin() if options.value == "-" else options.value
     if options.text:
         return Text(text)
     try:
@@ -129,6 +133,13 @@ def _value(options: argparse.Namespace) -> "Json | Text":
     except RecursionError:
         pass  # nested deeper than the server takes, which says so better
     return Json(text)
+
+
+def _stdin() -> str:
+    try:
+        return sys.stdin.read()
+    except UnicodeDecodeError as error:
+        raise ValueError("what stdin holds is no UTF-8 text; values that are none are set by a program") from error
 
 
 def _refuse(name: str) -> None:

@@ -37,10 +37,24 @@ def add_command(commands: Commands, name: str, run: Run, brief: str) -> argparse
     return parser
 
 
+def whole(text: str) -> int:
+    """Return a whole number that the wire holds: an option's `type`."""
+    number = int(text)
+    if not -(2**63) <= number < 2**63:
+        raise argparse.ArgumentTypeError("give a whole number below 2^63")
+    return number
+
+
 def fail(line: str, *, code: int = 1) -> int:
     """Say in one line why a command ends, and return its exit code."""
     sys.stderr.write(line + "\n")
     return code
+
+
+def no_reader() -> int:
+    """Go on without stdout, whose reader is gone: without this Python complains of it when it exits."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return 0
 
 
 def _talk(name: str, run: Run, options: argparse.Namespace) -> int:
@@ -49,7 +63,9 @@ def _talk(name: str, run: Run, options: argparse.Namespace) -> int:
     try:
         with Client(options.address, timeout=options.timeout) as client:
             return run(client, options)
-    except errors.InvalidArgumentError as error:
+    except (ValueError, OverflowError) as error:  # of the client, or of the server: InvalidArgumentError
         return fail(f"statekeep {name}: {error}", code=2)
     except errors.StatekeepError as error:
         return fail(f"statekeep {name}: {error}")
+    except BrokenPipeError:
+        return no_reader()  # such as head, which has enough

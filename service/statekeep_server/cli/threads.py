@@ -3,7 +3,7 @@
 import argparse
 from typing import TYPE_CHECKING
 
-from statekeep_server.cli.talk import Commands, add_command
+from statekeep_server.cli.talk import Commands, add_command, whole
 
 if TYPE_CHECKING:
     from statekeep import Client
@@ -17,8 +17,8 @@ def add(commands: Commands) -> None:
     events = add_command(commands, "events", list_events, "show a thread's events, and follow it")
     events.add_argument("thread", metavar="THREAD")
     events.add_argument("--branch", default="main", help="(default: main)")
-    events.add_argument("--last", type=int, default=0, metavar="N", help="begin at the last N events")
-    events.add_argument("--after", type=int, default=0, metavar="REVISION", help="begin after this revision")
+    events.add_argument("--last", type=whole, default=0, metavar="N", help="begin at the last N events")
+    events.add_argument("--after", type=whole, default=0, metavar="REVISION", help="begin after this revision")
     events.add_argument("--ancestors", action="store_true", help="first the events that the branch inherits")
     events.add_argument("--follow", action="store_true", help="stay, and show each event as it is stored")
     branches = add_command(commands, "branches", list_branches, "list the branches of a thread")
