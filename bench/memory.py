@@ -47,15 +47,21 @@ def _one_thread(count: int, new_id: Callable[[], str]) -> Iterator[pb.AppendEven
         yield pb.AppendEventsRequest(thread_id="thread", events=events)
 
 
-def _threads_of_ten(count: int) -> Iterator[pb.AppendEventsRequest]:
+def _threads_of_ten(count: int, new_id: Callable[[], str]) -> Iterator[pb.AppendEventsRequest]:
     for place in range(count):
-        yield pb.AppendEventsRequest(thread_id=f"thread-{place // 10}", events=[event(EVENT_SIZE)])
+        made = event(EVENT_SIZE, event_id=new_id())
+        yield pb.AppendEventsRequest(thread_id=f"thread-{place // 10}", events=[made])
+
+
+def _uuid() -> str:
+    return str(uuid.uuid4())
 
 
 FORMS: dict[str, Callable[[int], Iterator[pb.AppendEventsRequest]]] = {
-    "one thread, ids from the client": lambda count: _one_thread(count, lambda: str(uuid.uuid4())),
+    "one thread, ids from the client": lambda count: _one_thread(count, _uuid),
     "one thread, ids from the server": lambda count: _one_thread(count, str),
-    "threads of ten events": _threads_of_ten,
+    "threads of ten, ids from the client": lambda count: _threads_of_ten(count, _uuid),
+    "threads of ten, ids from the server": lambda count: _threads_of_ten(count, str),
 }
 
 

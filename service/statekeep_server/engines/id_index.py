@@ -6,6 +6,19 @@ from collections.abc import Iterator
 _LOAD = 32  # ids a bucket holds on average before another is added
 
 
+def mark_of(id: str) -> int:  # noqa: A002 (the field's name in the contract)
+    """Return what stands for an id: 32 bits of its hash."""
+    return hash(id) & 0xFFFFFFFF
+
+
+def places_of(id: str, marks: "array[int]") -> Iterator[int]:  # noqa: A002 (the field's name in the contract)
+    """Yield the places at which an id's mark stands."""
+    mark, at = mark_of(id), -1
+    for _ in range(marks.count(mark)):
+        at = marks.index(mark, at + 1)
+        yield at
+
+
 class IdIndex:
     """Places by their id's hash, in buckets of a linear hash table: it grows by one bucket at a time.
 
@@ -20,11 +33,10 @@ class IdIndex:
         self._count = 0
         self._mask = 0  # of the round under way: buckets below len - mask - 1 are split already
 
-    def add(self, id: str, place: int) -> None:  # noqa: A002 (the field's name in the contract)
-        """Remember where an id is."""
-        mark = hash(id) & 0xFFFFFFFF
-        hashes, places = self._buckets[self._bucket(mark)]
-        hashes.append(mark)
+    def add(self, mark: int, place: int) -> None:
+        """Remember where an id is, by its mark."""
+        marks, places = self._buckets[self._bucket(mark)]
+        marks.append(mark)
         places.append(place)
         self._count += 1
         if self._count > _LOAD * len(self._buckets):
@@ -32,12 +44,8 @@ class IdIndex:
 
     def find(self, id: str) -> Iterator[int]:  # noqa: A002 (the field's name in the contract)
         """Yield the places where an id may be."""
-        mark = hash(id) & 0xFFFFFFFF
-        hashes, places = self._buckets[self._bucket(mark)]
-        at = -1
-        for _ in range(hashes.count(mark)):
-            at = hashes.index(mark, at + 1)
-            yield places[at]
+        marks, places = self._buckets[self._bucket(mark_of(id))]
+        return (places[at] for at in places_of(id, marks))
 
     def _bucket(self, mark: int) -> int:
         bucket = mark & (self._mask << 1 | 1)
@@ -50,8 +58,8 @@ class IdIndex:
         wider = mask << 1 | 1
         parts = {lower: (array("I"), array("I")), upper: (array("I"), array("I"))}
         for mark, place in zip(*buckets[lower], strict=True):
-            hashes, places = parts[mark & wider]
-            hashes.append(mark)
+            marks, places = parts[mark & wider]
+            marks.append(mark)
             places.append(place)
         buckets.append(parts[upper])
         buckets[lower] = parts[lower]

@@ -26,6 +26,12 @@ _LOCK_FREE_TRIES = 8
 _AT_ONCE = 1_000  # records that one round of a sweep removes before others get their turn
 _revision_of = attrgetter("revision")
 
+# What a partition has that holds events alone, as most threads do: empty, shared by all, and never written to.
+_NO_LOGS: dict[str, RecordLog] = {}
+_NO_EXPIRIES: dict[str, int] = {}
+_NO_DEADLINES: list[tuple[int, int, str]] = []
+_NO_JOURNAL: list[Record] = []
+
 
 class Partition:
     """One partition's logs, and the journal of those records that are kept as objects."""
@@ -59,15 +65,15 @@ class Partition:
         self.dropped = False
         self.epoch = 0
         self.events: dict[str, EventLog] = {}
-        self.records: dict[str, RecordLog] = {}
+        self.records = _NO_LOGS
         self.names = SortedNames()
         self.alive = 0
         """How many keys have a value, the expired ones that are still kept among them."""
-        self.expiring: dict[str, int] = {}
+        self.expiring = _NO_EXPIRIES
         """When those keys' values expire."""
-        self.deadlines: list[tuple[int, int, str]] = []
+        self.deadlines = _NO_DEADLINES
         """A heap of when records expire, with their revision and log."""
-        self._journal: list[Record] = []
+        self._journal = _NO_JOURNAL
         self._holes: set[int] | None = None  # revisions in the journal that were trimmed; an empty set takes 216 bytes
 
     def apply(self, change: Change[Answer], now: int) -> None:
@@ -115,6 +121,8 @@ class Partition:
             return
         log = self.records.get(name)
         if log is None:
+            if self.records is _NO_LOGS:
+                self.records, self.expiring, self.deadlines, self._journal = {}, {}, [], []
             log = self.records[name] = RecordLog()
             self.names.add(name)
         log.append(record)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from statekeep_server.core.journal import Chunk, Record
 from statekeep_server.core.wire import RECORD_TAG, body, field, varint
-from statekeep_server.engines.id_index import IdIndex
+from statekeep_server.engines.id_index import IdIndex, mark_of, places_of
 
 SEGMENT = 256 * 2**10
 """Bytes in a sealed segment, about: one message of a stream."""
@@ -21,7 +21,7 @@ SEGMENT = 256 * 2**10
 _REVISION = b"\x20"  # StreamHistoryResponse.revision, field 4
 _revision_of = attrgetter("revision")
 _number_of = attrgetter("number")
-_FEW = 64  # where one record in so many goes, each is looked up
+_FEW = 64  # records that are looked through; and where one record in so many goes, each is looked up
 _NO_ENDS = array("I")  # one for all: an array takes 80 bytes, and most logs never seal a segment
 
 
@@ -154,7 +154,7 @@ class EventLog:
         self._stored = _Stored((), (), [])
         self._ends = _NO_ENDS  # where each sealed record ends in its segment
         self._tail_size = 0
-        self._ids: IdIndex | None = None
+        self._ids: array[int] | IdIndex | None = None  # the marks of few records by place, or an index of many
         self._last_tail_chunk: tuple[int, int, Chunk] | None = None
 
     def append(self, record: Record) -> None:
@@ -166,8 +166,7 @@ class EventLog:
             self._seal()
         place = len(self._revisions)
         if record.id:
-            self._ids = self._ids or IdIndex()
-            self._ids.add(record.id, place)
+            self._index(record.id, place)
         if self._numbers is None and record.number != self._first + place:
             self._numbers = array("q", range(self._first, self._first + place))
         if self._numbers is not None:
@@ -183,10 +182,11 @@ class EventLog:
 
     def find(self, id: str) -> Record | None:  # noqa: A002 (the field's name in the contract)
         """Return the record with this id."""
-        if self._ids is None:
+        ids = self._ids
+        if ids is None:
             return None
         start = field(RECORD_TAG, id.encode())  # an id is field 1 of its message, and comes first
-        for place in self._ids.find(id):
+        for place in ids.find(id) if isinstance(ids, IdIndex) else places_of(id, ids):
             record = self._record(place)
             if body(record.frame).startswith(start):
                 return record
@@ -221,6 +221,20 @@ class EventLog:
             self._revisions[limit - 1],
             limit == stop,
         )
+
+    def _index(self, id: str, place: int) -> None:  # noqa: A002 (the field's name in the contract)
+        ids = self._ids
+        if isinstance(ids, IdIndex):
+            ids.add(mark_of(id), place)
+            return
+        if ids is None:
+            ids = self._ids = array("I")
+        ids.extend([0] * (place - len(ids)))  # records without an id in between
+        ids.append(mark_of(id))
+        if place >= _FEW:
+            self._ids = IdIndex()
+            for known, mark in enumerate(ids):
+                self._ids.add(mark, known)
 
     def _slice(self, stored: _Stored, segment: int, start: int, limit: int) -> bytes:
         first = stored.stops[segment - 1] if segment else 0
