@@ -9,6 +9,7 @@ id before.
 import re
 from collections.abc import Callable, Container, Iterable, Sequence
 from functools import partial
+from heapq import merge
 
 from statekeep.v1 import state_store_pb2 as pb
 
@@ -212,9 +213,11 @@ def list_branches(view: View, request: pb.ListBranchesRequest, call: Call) -> by
     """List branches, oldest first."""
     page = Page(request, call.limits)
     after = revision_cursor(page)
-    branches = [(record.revision, record.frame) for record in view.scan(BRANCHES, after=after or 0)]
+    branches: Iterable[tuple[int, bytes]] = (
+        (record.revision, record.frame) for record in view.scan(BRANCHES, after=after or 0)
+    )
     if request.include_unforked and view.exists:
-        branches = sorted([*branches, *_unforked(view, request.thread_id, after)])
+        branches = merge(branches, sorted(_unforked(view, request.thread_id, after)))
     for revision, framed in branches:
         if not page.take(framed, str(revision)):
             break

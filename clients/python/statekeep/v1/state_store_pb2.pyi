@@ -541,7 +541,9 @@ class StreamHistoryRequest(_message.Message):
     """0: no limit. Counts events."""
     include_checkpoints: _builtins.bool
     include_ancestors: _builtins.bool
-    """Send first what the branch inherits: its parents' events up to where each was forked."""
+    """Send first what the branch inherits: its parents' events up to where each was forked. Which those are is looked up
+    when the stream begins: of a branch that is forked later, while the stream follows it, only its own are sent.
+    """
     follow: _builtins.bool
     """Stay, and send what is stored from then on, until the client cancels."""
     last: _builtins.int
@@ -878,6 +880,7 @@ class Thread(_message.Message):
     event_count: _builtins.int
     checkpoint_count: _builtins.int
     branch_count: _builtins.int
+    """Branches that were forked: those that ListBranches lists."""
     revision: _builtins.int
     @_builtins.property
     def create_time(self) -> _timestamp_pb2.Timestamp: ...
