@@ -53,6 +53,8 @@ def _check_address(address: str) -> None:
             raise ValueError("give a path after unix:, such as unix:/run/statekeep.sock")
         return
     host, _, port = address.rpartition(":")
+    if ":" in host and not (host.startswith("[") and host.endswith("]")):
+        raise ValueError(f"{address!r} is no address; write an IPv6 one in brackets, such as [::1]:50051")
     if not host or not port.isdecimal() or int(port) > 65535:
         raise ValueError(f"{address!r} is no address; give HOST:PORT (port 0 takes a free one) or unix:PATH")
 

@@ -27,6 +27,7 @@ LINGER = 2.0  # seconds; the longest that it waits for that
 SWEEP_EVERY = 15.0  # seconds; what has expired is gone from memory within a minute
 
 _MIB = 2**20
+_SOCKET_PATH = 107  # bytes; the kernel's limit, less the zero at the end
 _MANY = 1_000_000
 _OPTIONS: Sequence[tuple[str, int]] = (
     # A second server on the port must fail, not take half of the calls.
@@ -146,7 +147,9 @@ class Server:
 
 
 def _check_socket(path: str) -> None:
-    """Refuse a path where a server answers: gRPC would take it away from that."""
+    """Refuse a path that is too long, or where a server answers: gRPC would take it away from that."""
+    if len(os.fsencode(path)) > _SOCKET_PATH:
+        raise ListenError(f"cannot listen on unix:{path}: a socket's path has at most {_SOCKET_PATH} bytes")
     try:
         if not stat.S_ISSOCK(os.stat(path).st_mode):
             raise ListenError(f"cannot listen on unix:{path}: there is a file of that name, and it is no socket")

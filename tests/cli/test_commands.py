@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -229,6 +230,41 @@ def test_a_reader_that_has_enough_is_no_error(server: ServerProcess, thread: str
         assert reader.wait(20) == 0
 
 
+def test_what_would_move_the_cursor_is_escaped(server: ServerProcess, run: Run, name: str) -> None:
+    with statekeep.Client(server.address) as client:
+        client.state.append_next(name, statekeep.NewEvent("a\x1b[31m\nb", "\x1b[2J"))
+    (line,) = run("events", name).out.splitlines()
+    assert "a\\x1b[31m\\nb" in line
+    assert "\x1b" not in line
+
+
+def test_output_that_cannot_be_written_is_one_line_and_exit_1(server: ServerProcess, name: str) -> None:
+    command = [sys.executable, "-m", "statekeep_server", "list", "--scope", name, "--address", server.address]
+    with open("/dev/full", "w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=30)
+    assert done.returncode == 1
+    assert "No space left" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_what_the_terminals_encoding_lacks_is_escaped(server: ServerProcess, run: Run, name: str) -> None:
+    run("set", "k", "é…", "--scope", name)
+    command = [sys.executable, "-m", "statekeep_server", "get", "k", "--scope", name, "--address", server.address]
+    environment = os.environ | {"PYTHONIOENCODING": "ascii"}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "\\xe9\\u2026\n", "")
+
+
+def test_a_socket_path_that_is_too_long_says_so(run: Run) -> None:
+    done = run("serve", "--listen", f"unix:/tmp/{'x' * 120}")
+    assert (done.code, done.out) == (1, "")
+    assert "at most 107 bytes" in done.err
+
+
+def test_version_is_told(run: Run) -> None:
+    assert run("--version") == Done(0, f"statekeep {statekeep.__version__}\n", "")
+
+
 def test_health_says_serving(run: Run) -> None:
     assert run("health") == Done(0, "SERVING\n", "")
     assert run("health", "--service", "statekeep.v1.Memory") == Done(0, "SERVING\n", "")
@@ -251,7 +287,8 @@ def test_no_server_is_one_line_and_exit_1(run: Run, command: list[str]) -> None:
         (["get", "k"], "--scope"),
         (["get", "a:b", "--scope", "s"], "letters"),
         (["get", "k", "--scope", "s", "--version", "0"], "versions count from 1"),
-        (["set", "k", "1", "--scope", "s", "--ttl", "soon"], "--ttl"),
+        (["set", "k", "1", "--scope", "s", "--ttl", "soon"], "1.5h"),
+        (["serve", "--listen", "::1:0"], "[::1]:50051"),
         (["events", "t", "--last", "-1"], "0 for all"),
         (["events", " t "], "not trimmed"),
         (["list", "--prefix", "k"], "--scope"),

@@ -12,7 +12,7 @@ from server_process import ServerProcess
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 SNIPPETS = re.findall(r"```python\n(.*?)```", README, re.DOTALL)
-PRINTED = ["{'first': 'Ada'}\n1 message {'text': 'hello'}\nhalf a sentence\n", "42\n{'ok': True, 'key': 'plan'}\n"]
+PRINTED = ["{'first': 'Ada'}\n1 message {'text': 'hello'}\nhalf a sentence\n", "42\n{'ok': True, 'key': 'plan'}\n1\n"]
 
 
 @pytest.mark.parametrize(("snippet", "printed"), list(zip(SNIPPETS, PRINTED, strict=True)), ids=["client", "faces"])

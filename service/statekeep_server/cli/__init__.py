@@ -1,7 +1,9 @@
 """The command `statekeep`: serve, health, and a few commands for people at a prompt."""
 
 import argparse
+import os
 from collections.abc import Sequence
+from importlib.metadata import version
 from typing import NoReturn
 
 from statekeep_server.cli import memory, serving, threads
@@ -10,7 +12,7 @@ WRONG_USE = 2
 
 _EPILOG = """\
 The commands talk to the server at --address, STATEKEEP_ADDRESS, or 127.0.0.1:50051, with the token in STATEKEEP_TOKEN.
-Exit codes: 0 done; 1 it failed, or what was asked for is not there; 2 wrong use.
+Exit codes: 0 done; 1 it failed, or what was asked for is not there; 2 wrong use; 130 ended by Ctrl-C.
 """
 
 
@@ -27,10 +29,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         epilog=_EPILOG,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
+    parser.add_argument("--version", action="version", version=f"statekeep {version('statekeep')}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     for module in (serving, memory, threads):
         module.add(commands)
     options = parser.parse_args(arguments)
+    # gRPC would write to stderr, in its own form, what the commands say in one line.
+    os.environ.setdefault("GRPC_VERBOSITY", "NONE")
     try:
         return int(options.run(options))
     except KeyboardInterrupt:

@@ -6,8 +6,7 @@ import sys
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from statekeep_server.cli.talk import Commands, add_command, fail, whole
-from statekeep_server.config import seconds
+from statekeep_server.cli.talk import Commands, add_command, fail, lifetime, whole
 
 if TYPE_CHECKING:
     from statekeep import Client, Json, Text
@@ -102,7 +101,7 @@ def _add_set(commands: Commands) -> None:
     _add_key(parser)
     parser.add_argument("value", metavar="VALUE", help="JSON, or any text; - reads it from stdin")
     parser.add_argument("--text", action="store_true", help="keep it as text even where it is JSON")
-    parser.add_argument("--ttl", type=seconds, metavar="TIME", help="how long it lives, such as 90s, 15m or 7d")
+    parser.add_argument("--ttl", type=lifetime, metavar="TIME", help="how long it lives, such as 90s, 15m or 7d")
     parser.add_argument(
         "--expected-version", type=whole, metavar="N", help="write only if this is the current version; 0: none"
     )

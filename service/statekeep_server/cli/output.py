@@ -33,6 +33,11 @@ def shortened(raw: Raw | None) -> str:
     return text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
 
 
+def shown(text: str) -> str:
+    """Return a text as a terminal may get it: what would move its cursor or colour it is escaped."""
+    return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
+
+
 def local(time: datetime) -> str:
     """Return a time in the zone of the one who looks."""
     return time.astimezone().strftime("%Y-%m-%d %H:%M:%S")
@@ -40,7 +45,7 @@ def local(time: datetime) -> str:
 
 def table(header: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
     """Return rows in aligned columns under a header; only a line that says so where there are none."""
-    cells = [[str(cell) for cell in row] for row in rows]
+    cells = [[shown(str(cell)) for cell in row] for row in rows]
     if not cells:
         return "(none)"
     widths = [max(map(len, column)) for column in zip(header, *cells, strict=True)]

@@ -1,10 +1,13 @@
 """What the commands at a prompt share: the address, the client, and how an error is told."""
 
 import argparse
+import io
 import os
 import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, TypeAlias
+
+from statekeep_server.config import seconds
 
 if TYPE_CHECKING:
     from statekeep import Client
@@ -45,6 +48,14 @@ def whole(text: str) -> int:
     return number
 
 
+def lifetime(text: str) -> float:
+    """Return a duration in seconds: an option's `type`."""
+    try:
+        return seconds(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
 def fail(line: str, *, code: int = 1) -> int:
     """Say in one line why a command ends, and return its exit code."""
     sys.stderr.write(line + "\n")
@@ -60,12 +71,19 @@ def no_reader() -> int:
 def _talk(name: str, run: Run, options: argparse.Namespace) -> int:
     from statekeep import Client, errors
 
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")  # what the terminal's encoding lacks is escaped
     try:
         with Client(options.address, timeout=options.timeout) as client:
-            return run(client, options)
+            code = run(client, options)
+            sys.stdout.flush()
+            return code
     except (ValueError, OverflowError) as error:  # of the client, or of the server: InvalidArgumentError
         return fail(f"statekeep {name}: {error}", code=2)
     except errors.StatekeepError as error:
         return fail(f"statekeep {name}: {error}")
     except BrokenPipeError:
         return no_reader()  # such as head, which has enough
+    except OSError as error:
+        no_reader()
+        return fail(f"statekeep {name}: the output cannot be written: {error.strerror}")

@@ -42,7 +42,10 @@ def list_threads(client: "Client", options: argparse.Namespace) -> int:
 
 
 def list_events(client: "Client", options: argparse.Namespace) -> int:
-    """Show the events of a branch in the order they were stored. A lost connection is taken up again where it broke."""
+    """Show the events of a branch in the order they were stored.
+
+    A lost connection is taken up again where it broke, as long as the server has kept what it had.
+    """
     read = client.state.tail if options.follow else client.state.history
     with read(
         options.thread,
@@ -71,9 +74,9 @@ def list_branches(client: "Client", options: argparse.Namespace) -> int:
 
 
 def _line(event: "Event", *, as_json: bool) -> str:
-    from statekeep_server.cli.output import json_line, local, shortened
+    from statekeep_server.cli.output import json_line, local, shortened, shown
 
     if as_json:
         return json_line(event)
     parts = (f"{event.sequence:>6}", local(event.create_time), event.type, event.node or "", shortened(event.raw))
-    return "  ".join(part for part in parts if part)
+    return "  ".join(shown(part) for part in parts if part)

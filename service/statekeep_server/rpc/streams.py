@@ -99,6 +99,6 @@ class Followers:
         if self._ended.is_set():
             raise StatekeepError(
                 Reason.SHUTTING_DOWN,
-                "The server is shutting down; resume at the last revision",
+                "The server is shutting down; try again soon, a follower at its last revision",
                 retry_after=RETRY_AFTER,
             )
