@@ -11,8 +11,8 @@ import grpc
 
 from statekeep._connection import Connection
 from statekeep._status import error_of
-from statekeep._waiting import Messages, Waiting
-from statekeep.errors import ClosedError, DeadlineExceededError, StatekeepError
+from statekeep._waiting import Messages, Readiness, Waiting
+from statekeep.errors import ClosedError, DeadlineExceededError, StatekeepError, UnavailableError
 
 Q = TypeVar("Q")
 A = TypeVar("A")
@@ -40,23 +40,37 @@ class Calls:
         except ValueError:
             raise self._closed_meanwhile() from None
 
-    def messages(self, method: grpc.UnaryStreamMultiCallable[Q, A], request: Q, timeout: float | None) -> Messages[A]:
-        """Begins a stream, which ends with the connection."""
+    def messages(
+        self, method: grpc.UnaryStreamMultiCallable[Q, A], request: Q, timeout: float | None, *, reopened: bool
+    ) -> Messages[A]:
+        """Begins a stream, which ends with the connection. Who reopens it when it is lost does the waiting too."""
         self.connection.check_open()
         try:
-            messages = self.waiting.messages(method, request, self.connection.stream_options(timeout))
+            messages = self.waiting.messages(
+                method, request, self.connection.stream_options(timeout, reopened=reopened)
+            )
         except ValueError:
             raise self._closed_meanwhile() from None
         self.connection.add(messages)
         return messages
 
     async def ready(self, timeout: float | None) -> None:
-        """Returns once the server can be reached."""
+        """Returns once the server answers."""
         self.connection.check_open()
         try:
-            await self.waiting.settled(grpc.channel_ready_future(self.connection.channel), timeout)
+            readiness = Readiness(self.connection.channel)
+        except ValueError:
+            raise self._closed_meanwhile() from None
+        self.connection.add(readiness)
+        try:
+            await self.waiting.settled(readiness.call, timeout)
         except TimeoutError:
             raise DeadlineExceededError(f"no server answered at {self.connection.address} within {timeout} s") from None
+        except (grpc.RpcError, grpc.FutureCancelledError):
+            pass  # an answer, or closing: told apart below, for a wait on a loop raises neither
+        self.connection.check_open()
+        if readiness.call.code() is grpc.StatusCode.UNAVAILABLE:
+            raise UnavailableError(f"the server at {self.connection.address} went away")
 
     def error_of(self, failure: grpc.RpcError) -> StatekeepError:
         """The error for a failed call."""

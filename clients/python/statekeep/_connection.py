@@ -9,7 +9,7 @@ from weakref import WeakSet
 
 import grpc
 
-from statekeep.errors import ClosedError
+from statekeep.errors import ClosedError, UsageError
 from statekeep.v1 import memory_pb2, scratch_pb2, state_store_pb2
 from statekeep.v1.memory_pb2_grpc import MemoryStub
 from statekeep.v1.scratch_pb2_grpc import ScratchStub
@@ -18,7 +18,8 @@ from statekeep.v1.state_store_pb2_grpc import StateStoreStub
 Options: TypeAlias = Sequence[tuple[str, Any]]
 
 # Their answers say what they removed: repeated after a lost answer they would say "nothing". Every other
-# unary method either reads, or carries an id by which the server knows it again.
+# unary method either reads, or carries an id by which the server knows it again: this client's own methods see
+# to that id, a call through the stubs has to.
 _NOT_REPEATED = {
     "statekeep.v1.Memory.Purge",
     "statekeep.v1.Scratch.Open",
@@ -76,7 +77,13 @@ class Stream(Protocol):
 
 
 class Connection:
-    """A channel with its stubs, and what goes with every call. Safe to use from any thread."""
+    """A channel with its stubs, and what goes with every call. Safe to use from any thread.
+
+    A unary call of one's own through ``memory``, ``scratch`` and ``state`` is retried on UNAVAILABLE as the
+    client's are, apart from those whose answers say what they removed. So a write needs a ``request_id``, and
+    an event or a checkpoint an ``id``, or a lost answer has it written twice. A channel that was given
+    (``channel=``) has its own service config, and no retries by this one's.
+    """
 
     def __init__(
         self,
@@ -89,7 +96,7 @@ class Connection:
         channel: grpc.Channel | None = None,
         options: Options = (),
     ) -> None:
-        token = os.environ.get("STATEKEEP_TOKEN") if token is None else token
+        token = _token(os.environ.get("STATEKEEP_TOKEN", "") if token is None else token)
         self.address = address or os.environ.get("STATEKEEP_ADDRESS") or "127.0.0.1:50051"
         self.closed = threading.Event()
         self.channel = channel or _channel(self.address, tls, (*_OPTIONS, *options))
@@ -99,18 +106,23 @@ class Connection:
         self._owned = channel is None
         self._timeout = timeout
         self._always: dict[str, Any] = {"metadata": (("authorization", f"Bearer {token}"),) if token else ()}
-        if wait_for_ready:
-            self._always["wait_for_ready"] = True
+        self._wait_for_ready = wait_for_ready
         self._streams: WeakSet[Stream] = WeakSet()
         self._lock = threading.Lock()
 
     def unary_options(self, timeout: float | None) -> Mapping[str, Any]:
         """What goes with a unary call: None takes the connection's timeout, infinity none."""
-        return self.stream_options(self._timeout if timeout is None else timeout)
+        return self._options(self._timeout if timeout is None else timeout, self._wait_for_ready)
 
-    def stream_options(self, timeout: float | None) -> Mapping[str, Any]:
+    def stream_options(self, timeout: float | None, *, reopened: bool) -> Mapping[str, Any]:
         """What goes with a stream: None and infinity are no timeout."""
-        return {**self._always, "timeout": None if timeout == float("inf") else timeout}
+        # A reopened stream fails at once where there is no server: whoever reopens it waits between tries, and
+        # counts them. A call that waits for its server would never come to that.
+        return self._options(timeout, self._wait_for_ready and not reopened)
+
+    def _options(self, timeout: float | None, wait_for_ready: bool) -> Mapping[str, Any]:
+        options = {**self._always, "timeout": None if timeout == float("inf") else timeout}
+        return {**options, "wait_for_ready": True} if wait_for_ready else options
 
     def check_open(self) -> None:
         """Raises ClosedError once the connection is closed."""
@@ -121,6 +133,8 @@ class Connection:
         """Takes note of a stream, to end it when the connection closes."""
         with self._lock:
             self._streams.add(stream)
+        if self.closed.is_set():  # meanwhile, and closing may not have seen this one
+            stream.cancel()
 
     def close(self) -> None:
         """Ends every call. Closing again does nothing."""
@@ -133,6 +147,19 @@ class Connection:
             self.channel.close()
         for stream in streams:
             stream.join()
+
+
+def _token(given: str) -> str:
+    """The token without the white space around it: a file that it is read from ends with a newline.
+
+    Raises:
+        UsageError: No metadata can carry it.
+    """
+    token = given.strip()
+    if not (token.isascii() and token.isprintable()):
+        # Without the token itself, which is a secret.
+        raise UsageError("the token (token= or STATEKEEP_TOKEN) holds a character that is not printable ASCII")
+    return token
 
 
 def _channel(address: str, tls: bool | grpc.ChannelCredentials, options: Options) -> grpc.Channel:

@@ -8,6 +8,7 @@ from typing import Any
 from uuid import uuid4
 
 from statekeep import _sync
+from statekeep._building import build
 from statekeep._calls import AsyncPages, Calls
 from statekeep._messages import (
     duration_of,
@@ -91,8 +92,10 @@ class AsyncMemory:
             VersionMismatchError: One of the current versions is not the expected one.
         """
         name = scope_message(scope, scope_type)
-        request = memory_pb2.MemoryBatchSetRequest(
-            sets=[set_message(name, write) for write in writes], request_id=request_id or str(uuid4())
+        request = build(
+            memory_pb2.MemoryBatchSetRequest,
+            sets=[set_message(name, write) for write in writes],
+            request_id=request_id or str(uuid4()),
         )
         answer = await self._calls.answer(self._stub.BatchSet, request, timeout)
         return [entry_of(entry) for entry in answer.entries]
@@ -111,8 +114,12 @@ class AsyncMemory:
 
         With ``include_deleted`` a tombstone is returned.
         """
-        request = memory_pb2.MemoryGetRequest(
-            scope=scope_message(scope, scope_type), key=key, version=version, include_deleted=include_deleted
+        request = build(
+            memory_pb2.MemoryGetRequest,
+            scope=scope_message(scope, scope_type),
+            key=key,
+            version=version,
+            include_deleted=include_deleted,
         )
         answer = await self._calls.answer(self._stub.Get, request, timeout)
         return entry_of(answer.entry) if answer.HasField("entry") else None
@@ -130,7 +137,7 @@ class AsyncMemory:
         Raises:
             LimitReachedError: The values do not fit one message.
         """
-        request = memory_pb2.MemoryBatchGetRequest(scope=scope_message(scope, scope_type), keys=keys)
+        request = build(memory_pb2.MemoryBatchGetRequest, scope=scope_message(scope, scope_type), keys=keys)
         answer = await self._calls.answer(self._stub.BatchGet, request, timeout)
         return {entry.key: entry_of(entry) for entry in answer.entries}
 
@@ -154,7 +161,8 @@ class AsyncMemory:
         Raises:
             VersionMismatchError: The current version is not the expected one.
         """
-        request = memory_pb2.MemoryDeleteRequest(
+        request = build(
+            memory_pb2.MemoryDeleteRequest,
             scope=scope_message(scope, scope_type),
             key=key,
             expected_version=expected_version,
@@ -182,7 +190,8 @@ class AsyncMemory:
         A tombstone counts as a version. With ``all_keys`` deleted keys are passed over, or with
         ``include_deleted`` removed whole. A lost connection is not tried again: the answer would be wrong.
         """
-        request = memory_pb2.MemoryPurgeRequest(
+        request = build(
+            memory_pb2.MemoryPurgeRequest,
             scope=scope_message(scope, scope_type),
             key=key,
             all_keys=all_keys,
@@ -210,7 +219,8 @@ class AsyncMemory:
         name = scope_message(scope, scope_type)
 
         async def fetch(token: str) -> tuple[list[Entry], str]:
-            request = memory_pb2.MemoryListRequest(
+            request = build(
+                memory_pb2.MemoryListRequest,
                 scope=name,
                 prefix=prefix,
                 page_size=page_size,
@@ -235,7 +245,7 @@ class AsyncMemory:
         name = scope_message(scope, scope_type)
 
         async def fetch(token: str) -> tuple[list[PurgeRecord], str]:
-            request = memory_pb2.MemoryListPurgesRequest(scope=name, page_size=page_size, page_token=token)
+            request = build(memory_pb2.MemoryListPurgesRequest, scope=name, page_size=page_size, page_token=token)
             answer = await self._calls.answer(self._stub.ListPurges, request, timeout)
             return [purge_record_of(purge) for purge in answer.purges], answer.next_page_token
 
@@ -245,7 +255,7 @@ class AsyncMemory:
         """Iterates over the scopes that hold a key with a value, by name, then namespace, flow, execution."""
 
         async def fetch(token: str) -> tuple[list[ScopeInfo], str]:
-            request = memory_pb2.MemoryListScopesRequest(page_size=page_size, page_token=token)
+            request = build(memory_pb2.MemoryListScopesRequest, page_size=page_size, page_token=token)
             answer = await self._calls.answer(self._stub.ListScopes, request, timeout)
             return [scope_info_of(scope) for scope in answer.scopes], answer.next_page_token
 
@@ -266,7 +276,8 @@ class AsyncMemory:
 
         ``limit`` 0 is all of them. ``timeout`` is for the whole read; None is none.
         """
-        request = memory_pb2.MemoryHistoryRequest(
+        request = build(
+            memory_pb2.MemoryHistoryRequest,
             scope=scope_message(scope, scope_type),
             key=key,
             oldest_first=oldest_first,
@@ -302,12 +313,13 @@ class AsyncMemory:
             RevisionGoneError: What followed ``after_revision`` was removed.
             RevisionAheadError: ``after_revision`` was never reached.
         """
-        request = memory_pb2.MemoryWatchRequest(
+        request = build(
+            memory_pb2.MemoryWatchRequest,
             scope=scope_message(scope, scope_type),
             prefix=prefix,
             after_revision=after_revision,
             include_values=include_values,
-            heartbeat=duration_of(heartbeat),
+            heartbeat=duration_of(heartbeat, "heartbeat"),
         )
         return AsyncReading(
             self._calls, WatchPlace(request), Patience(follows=True, retry_for=retry_for)

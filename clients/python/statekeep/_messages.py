@@ -6,6 +6,7 @@ from typing import cast, get_args
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from statekeep._building import build
 from statekeep.errors import UsageError
 from statekeep.records import (
     Branch,
@@ -35,19 +36,28 @@ def timestamp_of(time: datetime | None) -> Timestamp | None:
     """The timestamp of an aware datetime."""
     if time is None:
         return None
-    if time.tzinfo is None:
-        raise UsageError("a create_time needs a time zone, such as datetime.now(UTC)")
+    # The annotation binds no caller.
+    if not isinstance(time, datetime) or time.tzinfo is None:  # type: ignore[redundant-expr]
+        raise UsageError("a create_time is a datetime with a time zone, such as datetime.now(UTC)")
     message = Timestamp()
     message.FromDatetime(time)
     return message
 
 
-def duration_of(time: float | timedelta | None) -> Duration | None:
-    """The duration of so many seconds."""
+def duration_of(time: float | timedelta | None, field: str) -> Duration | None:
+    """The duration of so many seconds.
+
+    Raises:
+        UsageError: It is none; named is the field that it is for.
+    """
     if time is None:
         return None
     message = Duration()
-    message.FromTimedelta(time if isinstance(time, timedelta) else timedelta(seconds=time))
+    try:
+        message.FromTimedelta(time if isinstance(time, timedelta) else timedelta(seconds=time))
+    except (TypeError, ValueError, OverflowError):
+        allowed = "a timedelta or a finite number of seconds, below 86400 * 10**9"
+        raise UsageError(f"{field} is {allowed}, not {time!r}", fields={field: f"is not {allowed}"}) from None
     return message
 
 
@@ -55,7 +65,7 @@ def scope_message(scope: str, scope_type: ScopeType) -> memory_pb2.Scope:
     """The message that names a scope."""
     if scope_type not in SCOPE_TYPES:
         raise UsageError(f"scope_type is one of 'namespace', 'flow' or 'execution', not {scope_type!r}")
-    return memory_pb2.Scope(type=memory_pb2.ScopeType.Value(f"SCOPE_TYPE_{scope_type.upper()}"), name=scope)
+    return build(memory_pb2.Scope, type=memory_pb2.ScopeType.Value(f"SCOPE_TYPE_{scope_type.upper()}"), name=scope)
 
 
 def scope_type_of(message: memory_pb2.Scope) -> ScopeType:
@@ -66,11 +76,12 @@ def scope_type_of(message: memory_pb2.Scope) -> ScopeType:
 
 def set_message(scope: memory_pb2.Scope, write: Write, request_id: str = "") -> memory_pb2.MemorySetRequest:
     """The message that writes a key."""
-    return memory_pb2.MemorySetRequest(
+    return build(
+        memory_pb2.MemorySetRequest,
         scope=scope,
         key=write.key,
         value=message_of(write.value),
-        ttl=duration_of(write.ttl),
+        ttl=duration_of(write.ttl, "ttl"),
         expected_version=write.expected_version,
         labels=write.labels,
         execution_id=write.execution_id,
@@ -119,12 +130,14 @@ def purge_record_of(message: memory_pb2.MemoryPurgeRecord) -> PurgeRecord:
     )
 
 
-def event_message(event: NewEvent, thread_id: str = "", branch: str = "") -> state_store_pb2.Event:
+def event_message(event: NewEvent, thread_id: str = "", branch: str = "", sequence: int = 0) -> state_store_pb2.Event:
     """The message of an event to append."""
-    return state_store_pb2.Event(
+    return build(
+        state_store_pb2.Event,
         id=event.id,
         thread_id=thread_id,
         branch_id=branch,
+        sequence=sequence,
         type=event.type,
         node=event.node,
         parent_id=event.parent_id,
@@ -157,7 +170,8 @@ def event_of(message: state_store_pb2.Event) -> Event:
 
 def checkpoint_message(checkpoint: NewCheckpoint, thread_id: str = "", branch: str = "") -> state_store_pb2.Checkpoint:
     """The message of a checkpoint to save."""
-    return state_store_pb2.Checkpoint(
+    return build(
+        state_store_pb2.Checkpoint,
         id=checkpoint.id,
         thread_id=thread_id,
         branch_id=branch,
@@ -199,7 +213,7 @@ def branch_of(message: state_store_pb2.Branch) -> Branch:
         thread_id=message.thread_id,
         parent_branch_id=message.parent_branch_id,
         from_event_id=message.from_event_id,
-        create_time=time_of(message.create_time),
+        create_time=time_of(message.create_time) if message.HasField("create_time") else None,
         revision=message.revision,
     )
 

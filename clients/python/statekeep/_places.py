@@ -67,7 +67,7 @@ class HistoryPlace(_Line, Generic[Item]):
             request.after_revision = self.revision
             request.last = 0
             request.limit = max(self._limit - self._events, 0)
-        return calls.messages(calls.connection.state.StreamHistory, request, timeout)
+        return calls.messages(calls.connection.state.StreamHistory, request, timeout, reopened=True)
 
     def take(self, message: state_store_pb2.StreamHistoryResponse) -> Iterator[Item]:
         stored: list[StateRecord] = [*message.events, *message.checkpoints]
@@ -91,7 +91,7 @@ class WatchPlace(_Line):
         request.CopyFrom(self._request)
         if self._began:
             request.after_revision = self.revision
-        return calls.messages(calls.connection.memory.Watch, request, timeout)
+        return calls.messages(calls.connection.memory.Watch, request, timeout, reopened=True)
 
     def take(self, message: memory_pb2.MemoryWatchResponse) -> Iterator[Entry]:
         return map(entry_of, self._walk(message.entries, message))
@@ -114,7 +114,7 @@ class VersionsPlace:
             if self._is_over():
                 return None
             request.limit = 0  # there may be versions on top by now, which would count
-        return calls.messages(calls.connection.memory.History, request, timeout)
+        return calls.messages(calls.connection.memory.History, request, timeout, reopened=True)
 
     def take(self, message: memory_pb2.MemoryHistoryResponse) -> Iterator[Entry]:
         for entry in message.entries:

@@ -46,7 +46,8 @@ class Patience:
     """How long to go on trying while nothing comes.
 
     A read tries a few times. One that follows, once it had its first message, tries for ``retry_for``
-    seconds after a message was the last to come, or without an end where that is None.
+    seconds from the first failure since a message came, however long ago that was, or without an end where
+    ``retry_for`` is None.
     """
 
     def __init__(self, *, follows: bool, retry_for: float | None = None) -> None:

@@ -11,6 +11,7 @@ from uuid import uuid4
 import grpc
 
 from statekeep import _sync
+from statekeep._building import build
 from statekeep._calls import Calls
 from statekeep._messages import duration_of, time_of
 from statekeep._waiting import Messages, run
@@ -46,8 +47,10 @@ class AsyncScratch:
             idle_ttl: Seconds without use after which the instance ends; None leaves it to the server.
             timeout: Seconds.
         """
-        request = scratch_pb2.ScratchOpenRequest(
-            instance_id=str(uuid4()) if instance_id is None else instance_id, idle_ttl=duration_of(idle_ttl)
+        request = build(
+            scratch_pb2.ScratchOpenRequest,
+            instance_id=str(uuid4()) if instance_id is None else instance_id,
+            idle_ttl=duration_of(idle_ttl, "idle_ttl"),
         )
         answer = await self._calls.answer(self._stub.Open, request, timeout)
         expire_time = time_of(answer.expire_time) if answer.HasField("expire_time") else None
@@ -57,31 +60,31 @@ class AsyncScratch:
         self, instance_id: str, key: str, value: Any, *, timeout: float | None = None
     ) -> str:  # fmt: skip
         """Keeps a value under a key, beginning the instance where it has not been; returns the key as kept."""
-        request = scratch_pb2.ScratchPutRequest(instance_id=instance_id, key=key, value=message_of(value))
+        request = build(scratch_pb2.ScratchPutRequest, instance_id=instance_id, key=key, value=message_of(value))
         return (await self._calls.answer(self._stub.Put, request, timeout)).key
 
     async def get(self, instance_id: str, key: str, *, timeout: float | None = None) -> ScratchItem | None:
         """The value under a key; None where there is none."""
-        request = scratch_pb2.ScratchGetRequest(instance_id=instance_id, key=key)
+        request = build(scratch_pb2.ScratchGetRequest, instance_id=instance_id, key=key)
         answer = await self._calls.answer(self._stub.Get, request, timeout)
         raw = raw_of_message(answer.value)
         return None if raw is None else ScratchItem(answer.key, raw)
 
     async def list(self, instance_id: str, *, timeout: float | None = None) -> builtins.list[str]:
         """The keys, sorted; none for an instance that is not there."""
-        request = scratch_pb2.ScratchListRequest(instance_id=instance_id)
+        request = build(scratch_pb2.ScratchListRequest, instance_id=instance_id)
         return [*(await self._calls.answer(self._stub.List, request, timeout)).keys]
 
     async def clear(
         self, instance_id: str, key: str | None = None, *, timeout: float | None = None
     ) -> builtins.list[str]:
         """Removes one key, or where it is None or blank every key; returns those removed, sorted."""
-        request = scratch_pb2.ScratchClearRequest(instance_id=instance_id, key=key)
+        request = build(scratch_pb2.ScratchClearRequest, instance_id=instance_id, key=key)
         return [*(await self._calls.answer(self._stub.Clear, request, timeout)).cleared]
 
     async def close(self, instance_id: str, *, timeout: float | None = None) -> builtins.list[str]:
         """Ends an instance; returns the keys that were there, sorted."""
-        request = scratch_pb2.ScratchCloseRequest(instance_id=instance_id)
+        request = build(scratch_pb2.ScratchCloseRequest, instance_id=instance_id)
         return [*(await self._calls.answer(self._stub.Close, request, timeout)).cleared]
 
     def attach(self, instance_id: str) -> "AsyncAttachment":
@@ -102,11 +105,12 @@ class AsyncAttachment:
 
     def __init__(self, calls: Calls, instance_id: str) -> None:
         self._calls = calls
-        self._request = scratch_pb2.ScratchAttachRequest(instance_id=instance_id)
+        self._request = build(scratch_pb2.ScratchAttachRequest, instance_id=instance_id)
         self._messages: Messages[scratch_pb2.ScratchAttachResponse] | None = None
 
     async def __aenter__(self) -> str:
-        self._messages = self._calls.messages(self._calls.connection.scratch.Attach, self._request, None)
+        attach = self._calls.connection.scratch.Attach
+        self._messages = self._calls.messages(attach, self._request, None, reopened=False)
         try:
             answer = await self._messages.next()
         except BaseException as failure:

@@ -7,6 +7,7 @@ from datetime import timedelta
 from uuid import uuid4
 
 from statekeep import _sync
+from statekeep._building import build
 from statekeep._calls import AsyncPages, Calls
 from statekeep._messages import (
     branch_of,
@@ -60,9 +61,8 @@ class AsyncState:
         Raises:
             EventExistsError: The branch holds an event of this id that says something else.
         """
-        message = event_message(event, thread_id, branch)
-        message.sequence = sequence
-        request = state_store_pb2.AppendEventRequest(event=message)
+        message = event_message(event, thread_id, branch, sequence)
+        request = build(state_store_pb2.AppendEventRequest, event=message)
         return event_of((await self._calls.answer(self._stub.AppendEvent, request, timeout)).event)
 
     async def append_next(
@@ -80,8 +80,10 @@ class AsyncState:
             EventExistsError: The branch holds an event of this id that says something else.
             SequenceMismatchError: The branch's highest sequence (0: none) is not the expected one.
         """
-        request = state_store_pb2.AppendNextEventRequest(
-            event=event_message(event, thread_id, branch), expected_last_sequence=expected_last_sequence
+        request = build(
+            state_store_pb2.AppendNextEventRequest,
+            event=event_message(event, thread_id, branch),
+            expected_last_sequence=expected_last_sequence,
         )
         return event_of((await self._calls.answer(self._stub.AppendNextEvent, request, timeout)).event)
 
@@ -100,7 +102,8 @@ class AsyncState:
             EventExistsError: The branch holds some of them, or one that says something else.
             SequenceMismatchError: The branch's highest sequence (0: none) is not the expected one.
         """
-        request = state_store_pb2.AppendEventsRequest(
+        request = build(
+            state_store_pb2.AppendEventsRequest,
             thread_id=thread_id,
             branch_id=branch,
             events=[event_message(event) for event in events],
@@ -118,7 +121,9 @@ class AsyncState:
         timeout: float | None = None,
     ) -> Checkpoint:
         """Stores a snapshot of state, in place of what was saved under its id, and returns it as stored."""
-        request = state_store_pb2.SaveCheckpointRequest(checkpoint=checkpoint_message(checkpoint, thread_id, branch))
+        request = build(
+            state_store_pb2.SaveCheckpointRequest, checkpoint=checkpoint_message(checkpoint, thread_id, branch)
+        )
         answer = await self._calls.answer(self._stub.SaveCheckpoint, request, timeout)
         return checkpoint_of(answer.checkpoint)
 
@@ -135,7 +140,7 @@ class AsyncState:
         Raises:
             EventNotFoundError: The branch holds no event ``at``.
         """
-        request = state_store_pb2.LatestCheckpointRequest(thread_id=thread_id, branch_id=branch, at_event_id=at)
+        request = build(state_store_pb2.LatestCheckpointRequest, thread_id=thread_id, branch_id=branch, at_event_id=at)
         answer = await self._calls.answer(self._stub.LatestCheckpoint, request, timeout)
         return checkpoint_of(answer.checkpoint) if answer.HasField("checkpoint") else None
 
@@ -168,7 +173,8 @@ class AsyncState:
             BranchExistsError: The name is taken, or ``main``.
             ThreadNotFoundError, BranchNotFoundError, EventNotFoundError: There is nothing to fork.
         """
-        request = state_store_pb2.ForkRequest(
+        request = build(
+            state_store_pb2.ForkRequest,
             thread_id=thread_id,
             from_event_id=from_event_id,
             branch_id=branch,
@@ -189,7 +195,7 @@ class AsyncState:
 
         A lost connection is not tried again: the answer would be wrong.
         """
-        request = state_store_pb2.DeleteThreadRequest(thread_id=thread_id)
+        request = build(state_store_pb2.DeleteThreadRequest, thread_id=thread_id)
         answer = await self._calls.answer(self._stub.DeleteThread, request, timeout)
         return DeletedThread(answer.events_deleted, answer.checkpoints_deleted)
 
@@ -205,8 +211,13 @@ class AsyncState:
         """Iterates over a branch's checkpoints that carry all of the labels, the one saved last first."""
 
         async def fetch(token: str) -> tuple[list[Checkpoint], str]:
-            request = state_store_pb2.ListCheckpointsRequest(
-                thread_id=thread_id, branch_id=branch, labels=labels, page_size=page_size, page_token=token
+            request = build(
+                state_store_pb2.ListCheckpointsRequest,
+                thread_id=thread_id,
+                branch_id=branch,
+                labels=labels,
+                page_size=page_size,
+                page_token=token,
             )
             answer = await self._calls.answer(self._stub.ListCheckpoints, request, timeout)
             return [checkpoint_of(checkpoint) for checkpoint in answer.checkpoints], answer.next_page_token
@@ -227,8 +238,12 @@ class AsyncState:
         """
 
         async def fetch(token: str) -> tuple[list[Branch], str]:
-            request = state_store_pb2.ListBranchesRequest(
-                thread_id=thread_id, page_size=page_size, page_token=token, include_unforked=include_unforked
+            request = build(
+                state_store_pb2.ListBranchesRequest,
+                thread_id=thread_id,
+                page_size=page_size,
+                page_token=token,
+                include_unforked=include_unforked,
             )
             answer = await self._calls.answer(self._stub.ListBranches, request, timeout)
             return [branch_of(branch) for branch in answer.branches], answer.next_page_token
@@ -239,7 +254,7 @@ class AsyncState:
         """Iterates over the threads whose id begins with the prefix, literally, sorted by id."""
 
         async def fetch(token: str) -> tuple[list[Thread], str]:
-            request = state_store_pb2.ListThreadsRequest(prefix=prefix, page_size=page_size, page_token=token)
+            request = build(state_store_pb2.ListThreadsRequest, prefix=prefix, page_size=page_size, page_token=token)
             answer = await self._calls.answer(self._stub.ListThreads, request, timeout)
             return [thread_of(thread) for thread in answer.threads], answer.next_page_token
 
@@ -270,7 +285,8 @@ class AsyncState:
         Raises:
             RevisionGoneError, RevisionAheadError: There is no going on after ``after_revision``.
         """
-        request = state_store_pb2.StreamHistoryRequest(
+        request = build(
+            state_store_pb2.StreamHistoryRequest,
             thread_id=thread_id,
             branch_id=branch,
             after_revision=after_revision,
@@ -291,7 +307,8 @@ class AsyncState:
         timeout: float | None = None,
     ) -> AsyncReading[Event | Checkpoint]:
         """As ``history``, with the branch's checkpoints where they were saved among the events."""
-        request = state_store_pb2.StreamHistoryRequest(
+        request = build(
+            state_store_pb2.StreamHistoryRequest,
             thread_id=thread_id,
             branch_id=branch,
             after_revision=after_revision,
@@ -330,14 +347,15 @@ class AsyncState:
             RevisionGoneError: The thread was deleted, or is not the one ``after_revision`` is of.
             RevisionAheadError: ``after_revision`` was never reached.
         """
-        request = state_store_pb2.StreamHistoryRequest(
+        request = build(
+            state_store_pb2.StreamHistoryRequest,
             thread_id=thread_id,
             branch_id=branch,
             after_revision=after_revision,
             last=last,
             include_ancestors=include_ancestors,
             follow=True,
-            heartbeat=duration_of(heartbeat),
+            heartbeat=duration_of(heartbeat, "heartbeat"),
         )
         place = HistoryPlace(request, _event_of)
         return AsyncReading(self._calls, place, Patience(follows=True, retry_for=retry_for))

@@ -9,6 +9,7 @@ from uuid import uuid4
 
 from google.protobuf.timestamp_pb2 import Timestamp
 
+from statekeep._building import build
 from statekeep._places import StateRecord
 from statekeep.v1 import state_store_pb2, value_pb2
 from statekeep.values import Data, Json, Text, message_of, raw_of_message
@@ -82,7 +83,8 @@ class History:
 def event_message(event: HistoryEvent) -> state_store_pb2.Event:
     """The message of an event."""
     create_time, labels = _carried(event.created_at)
-    return state_store_pb2.Event(
+    return build(
+        state_store_pb2.Event,
         id=event.id,
         thread_id=event.thread_id,
         branch_id=event.branch_id,
@@ -102,7 +104,8 @@ def checkpoint_message(checkpoint: CheckpointRecord) -> state_store_pb2.Checkpoi
     """The message of a checkpoint."""
     create_time, labels = _carried(checkpoint.created_at)
     active, more_labels = _active(checkpoint.active_json)
-    return state_store_pb2.Checkpoint(
+    return build(
+        state_store_pb2.Checkpoint,
         id=checkpoint.id,
         thread_id=checkpoint.thread_id,
         branch_id=checkpoint.branch_id,

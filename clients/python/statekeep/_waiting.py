@@ -115,6 +115,27 @@ def run(coroutine: Coroutine[Any, Any, R]) -> R:
     raise AssertionError("a blocking call was suspended")
 
 
+class Readiness:
+    """The question whether a server is there, which waits for one, and ends as a stream does on closing.
+
+    Any answer will do, also that there is no such method. gRPC's channel_ready_future is no choice: it polls on
+    a thread that fails aloud when the channel closes under it, and cannot be cancelled twice.
+
+    Raises:
+        ValueError: The channel is closed.
+    """
+
+    def __init__(self, channel: grpc.Channel) -> None:
+        ask: grpc.UnaryUnaryMultiCallable[bytes, bytes] = channel.unary_unary("/grpc.health.v1.Health/Check")
+        self.call = ask.future(b"", wait_for_ready=True)
+
+    def cancel(self) -> None:
+        self.call.cancel()
+
+    def join(self) -> None:
+        """Nothing of it runs on its own."""
+
+
 class _Iterated(Generic[A]):
     """A stream that is read by the thread that asks."""
 

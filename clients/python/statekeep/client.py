@@ -35,12 +35,15 @@ class Connected:
 
         Args:
             address: ``HOST:PORT`` or ``unix:PATH``. None: ``STATEKEEP_ADDRESS``, or ``127.0.0.1:50051``.
-            token: Sent with every call as ``authorization: Bearer …``. None: ``STATEKEEP_TOKEN``, or none.
+            token: Sent with every call as ``authorization: Bearer …``. None: ``STATEKEEP_TOKEN``, or none. It is
+                trimmed; UsageError where what is left is not printable ASCII.
             timeout: Seconds that a unary call may take, retries included; None: for ever. A call's own
                 ``timeout`` goes before it, where infinity is none.
-            wait_for_ready: Whether a call waits for a server that is not there yet, up to its timeout.
+            wait_for_ready: Whether a call waits for a server that is not there yet, up to its timeout. Not so
+                what reads a stream: it tries again by itself, as ``retry_for`` says or a few times.
             tls: True for the system's root certificates, or ``grpc.ssl_channel_credentials(…)``.
-            channel: A channel of your own in place of the address. Closing the client leaves it open.
+            channel: A channel of your own in place of the address. Closing the client leaves it open. It has
+                none of this client's options: lost calls are retried only where its own service config says so.
             options: Further gRPC channel options, which go before this client's.
         """
         self.connection = Connection(
@@ -62,7 +65,8 @@ class Client(Connected):
         memory: Versioned values under keys.
         scratch: Values that live as long as an instance.
         state: Threads of events, checkpoints and branches.
-        connection: The channel with its stubs, for calls of your own.
+        connection: The channel with its stubs, for calls of your own. They too are retried on UNAVAILABLE
+            (not over a ``channel=`` of your own), and so a write needs an id of its own: see its class.
     """
 
     _waiting = Blocking()
@@ -83,7 +87,7 @@ class Client(Connected):
         return State(self._calls)
 
     def wait_until_ready(self, timeout: float | None = None) -> None:
-        """Returns once the server can be reached. Raises DeadlineExceededError after so many seconds."""
+        """Returns once the server answers. Raises DeadlineExceededError after so many seconds, or ClosedError."""
         run(self._calls.ready(timeout))
 
     def close(self) -> None:
@@ -120,7 +124,7 @@ class AsyncClient(Connected):
         return AsyncState(self._calls)
 
     async def wait_until_ready(self, timeout: float | None = None) -> None:
-        """Returns once the server can be reached. Raises DeadlineExceededError after so many seconds."""
+        """Returns once the server answers. Raises DeadlineExceededError after so many seconds, or ClosedError."""
         await self._calls.ready(timeout)
 
     async def close(self) -> None:

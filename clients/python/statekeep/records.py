@@ -220,13 +220,13 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Branch:
-    """A branch of a thread, and where it was forked."""
+    """A branch of a thread, and where and when it was forked: ``main`` and what was never forked have no time."""
 
     id: str
     thread_id: str
     parent_branch_id: str
     from_event_id: str
-    create_time: datetime
+    create_time: datetime | None
     revision: int
 
 

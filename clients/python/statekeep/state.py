@@ -10,6 +10,7 @@ from uuid import uuid4
 from grpc import StatusCode
 
 from statekeep._borrowed import Borrowed, ClientOrAddress
+from statekeep._building import build
 from statekeep._calls import AsyncPages, Calls
 from statekeep._places import HistoryPlace
 from statekeep._reading import AsyncReading, Patience
@@ -92,7 +93,7 @@ class StateStore:
         Raises:
             StateStoreError: The branch holds an event of this id that says something else.
         """
-        request = state_store_pb2.AppendEventRequest(event=event_message(event))
+        request = build(state_store_pb2.AppendEventRequest, event=event_message(event))
         with _told(event.thread_id, event.branch_id, event.id):
             await self._calls.answer(self._stub.AppendEvent, request, None)
         return event
@@ -103,7 +104,7 @@ class StateStore:
         Raises:
             StateStoreError: The branch holds an event of this id that says something else.
         """
-        request = state_store_pb2.AppendNextEventRequest(event=event_message(event))
+        request = build(state_store_pb2.AppendNextEventRequest, event=event_message(event))
         request.event.sequence = 0  # replaced, and not to be refused for what it was
         with _told(event.thread_id, event.branch_id, event.id):
             answer = await self._calls.answer(self._stub.AppendNextEvent, request, None)
@@ -111,7 +112,7 @@ class StateStore:
 
     async def save_checkpoint(self, checkpoint: CheckpointRecord) -> CheckpointRecord:
         """Stores a snapshot, in place of what was saved under its id, and returns that same record."""
-        request = state_store_pb2.SaveCheckpointRequest(checkpoint=checkpoint_message(checkpoint))
+        request = build(state_store_pb2.SaveCheckpointRequest, checkpoint=checkpoint_message(checkpoint))
         await self._calls.answer(self._stub.SaveCheckpoint, request, None)
         return checkpoint
 
@@ -133,7 +134,9 @@ class StateStore:
         Raises:
             StateUpdateError: The branch holds no event ``at``.
         """
-        request = state_store_pb2.LatestCheckpointRequest(thread_id=thread_id, branch_id=branch_id, at_event_id=at)
+        request = build(
+            state_store_pb2.LatestCheckpointRequest, thread_id=thread_id, branch_id=branch_id, at_event_id=at
+        )
         with _told(thread_id, branch_id, at):
             answer = await self._calls.answer(self._stub.LatestCheckpoint, request, None)
         return checkpoint_record(answer.checkpoint) if answer.HasField("checkpoint") else None
@@ -147,8 +150,13 @@ class StateStore:
         """
         if name == MAIN:  # taken also where the server would first miss the thread
             raise _taken(thread_id, name)
-        request = state_store_pb2.ForkRequest(
-            thread_id=thread_id, from_event_id=from_, branch_id=branch_id, name=name, request_id=str(uuid4())
+        request = build(
+            state_store_pb2.ForkRequest,
+            thread_id=thread_id,
+            from_event_id=from_,
+            branch_id=branch_id,
+            name=name,
+            request_id=str(uuid4()),
         )
         with _told(thread_id, branch_id, from_, name):
             answer = await self._calls.answer(self._stub.Fork, request, None)
@@ -158,7 +166,7 @@ class StateStore:
         """The branches forked in a thread, oldest first; ``main`` is not among them."""
 
         async def fetch(token: str) -> tuple[list[BranchRecord], str]:
-            request = state_store_pb2.ListBranchesRequest(thread_id=thread_id, page_token=token)
+            request = build(state_store_pb2.ListBranchesRequest, thread_id=thread_id, page_token=token)
             answer = await self._calls.answer(self._stub.ListBranches, request, None)
             return [branch_record(branch) for branch in answer.branches], answer.next_page_token
 
@@ -191,8 +199,8 @@ class StateStore:
                 yield from Reading(self._reading(self._blocking, thread.id, branch.id))
 
     def _reading(self, calls: Calls, thread_id: str, branch_id: str) -> AsyncReading[HistoryEvent | CheckpointRecord]:
-        request = state_store_pb2.StreamHistoryRequest(
-            thread_id=thread_id, branch_id=branch_id, include_checkpoints=True
+        request = build(
+            state_store_pb2.StreamHistoryRequest, thread_id=thread_id, branch_id=branch_id, include_checkpoints=True
         )
         return AsyncReading(calls, HistoryPlace(request, record_of), Patience(follows=False))
 

@@ -64,6 +64,9 @@ class Wire:
                 end.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
+        """Cuts every connection and takes no more. Closing again does nothing."""
+        if self._listener.fileno() == -1:
+            return
         self._listener.shutdown(socket.SHUT_RDWR)
         self._threads[0].join()
         self.cut()

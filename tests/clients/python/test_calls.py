@@ -2,8 +2,9 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import grpc
@@ -11,6 +12,7 @@ import grpc_testing
 import pytest
 import statekeep
 from statekeep import errors
+from statekeep._waiting import Readiness
 from statekeep.v1 import memory_pb2, scratch_pb2, state_store_pb2
 
 MEMORY = memory_pb2.DESCRIPTOR.services_by_name["Memory"]
@@ -203,6 +205,60 @@ def test_waiting_for_a_server_that_does_not_come_ends_at_the_timeout() -> None:
 
     with pytest.raises(errors.DeadlineExceededError):
         asyncio.run(wait())
+
+
+@contextmanager
+def closed_soon(client: statekeep.Client | statekeep.AsyncClient) -> Iterator[None]:
+    """Closes the client from another thread."""
+    closing = threading.Timer(0.2, client.connection.close)
+    closing.start()
+    yield
+    closing.join()
+
+
+@pytest.mark.parametrize("timeout", [None, 60])
+def test_closing_ends_the_wait_for_a_server(timeout: float | None) -> None:
+    client = statekeep.Client("127.0.0.1:1")
+    with closed_soon(client), pytest.raises(errors.ClosedError):
+        client.wait_until_ready(timeout)
+
+    async def wait() -> None:
+        client = statekeep.AsyncClient("127.0.0.1:1")
+        with closed_soon(client), pytest.raises(errors.ClosedError):
+            await asyncio.wait_for(client.wait_until_ready(timeout), 10)
+
+    asyncio.run(wait())
+
+
+def test_closing_ends_the_wait_for_a_channel_that_was_given() -> None:
+    with grpc.insecure_channel("127.0.0.1:1") as channel:
+        client = statekeep.Client(channel=channel)
+        with closed_soon(client), pytest.raises(errors.ClosedError):
+            client.wait_until_ready()
+
+
+def test_a_channel_that_its_owner_closed_will_not_be_ready() -> None:
+    channel = grpc.insecure_channel("127.0.0.1:1")
+    client = statekeep.Client(channel=channel)
+    channel.close()
+    with pytest.raises(errors.ClosedError):
+        client.wait_until_ready(10)
+
+
+def test_what_begins_unseen_by_closing_ends_all_the_same() -> None:
+    with grpc.insecure_channel("127.0.0.1:1") as channel:
+        connection = statekeep.Client(channel=channel).connection
+        connection.close()
+        readiness = Readiness(channel)
+        connection.add(readiness)
+        with pytest.raises(grpc.FutureCancelledError):
+            readiness.call.result(10)
+        readiness.cancel()
+
+
+def test_a_server_of_no_known_method_is_ready(play: Any) -> None:
+    with statekeep.Client(play({"Memory.Get": Times(0, UNAVAILABLE, None)})) as client:
+        client.wait_until_ready(10)
 
 
 def test_a_closed_client_says_so(address: str) -> None:

@@ -301,6 +301,14 @@ class TestState:
         everything = [branch.id for branch in client.state.branches(name, include_unforked=True)]
         assert sorted(everything) == sorted(["main", "draft", bare.branch.id])
 
+    def test_only_a_fork_has_a_time(self, client: Client, name: str) -> None:
+        event = client.state.append_next(name, NewEvent("x"))
+        client.state.append_next(name, NewEvent("x"), branch="written")
+        forked = client.state.fork(name, event.id, name="forked").branch
+        assert isinstance(forked.create_time, datetime)
+        times = {branch.id: branch.create_time for branch in client.state.branches(name, include_unforked=True)}
+        assert times == {"main": None, "written": None, "forked": forked.create_time}
+
     def test_a_fork_is_made_once_per_request(self, client: Client, name: str) -> None:
         event = client.state.append_next(name, NewEvent("x"))
         first = client.state.fork(name, event.id, name="draft", request_id="r")

@@ -305,3 +305,28 @@ def test_a_wait_that_was_cancelled_loses_nothing(scripted: Any) -> None:
 
     asyncio.run(read())
     assert script.cursors == [(0, 0, 0), (1, 0, 0)]
+
+
+@pytest.mark.parametrize("begin", [lambda state: state.history("t"), lambda state: state.tail("t", retry_for=1)])
+def test_a_client_that_waits_for_its_server_gives_a_read_up_too(begin: Any) -> None:
+    with statekeep.Client("127.0.0.1:1", wait_for_ready=True) as client, pytest.raises(errors.UnavailableError):
+        next(begin(client.state))
+
+
+def test_a_client_that_waits_for_its_server_gives_a_tail_up_in_time(wire: Any) -> None:
+    with statekeep.Client(wire.address, wait_for_ready=True) as client:
+        client.state.append_next("given-up", statekeep.NewEvent("x"))
+        with client.state.tail("given-up", retry_for=0.3) as tail:
+            next(tail)
+            wire.close()
+            with pytest.raises(errors.UnavailableError):
+                next(tail)
+
+
+def test_an_attachment_still_waits_for_its_server() -> None:
+    with statekeep.Client("127.0.0.1:1", wait_for_ready=True) as client:
+        closing = threading.Timer(0.3, client.close)
+        closing.start()
+        with pytest.raises(errors.ClosedError), client.scratch.attach("i"):
+            pass
+        closing.join()
