@@ -251,6 +251,7 @@ def test_a_retry_of_a_delete_gets_the_first_answer(stubs: Stubs, name: str) -> N
 
 
 def test_a_retry_of_a_delete_that_found_nothing_finds_nothing_again(stubs: Stubs, name: str) -> None:
+    stubs.memory.Set(set_of(name, "other"))
     request = delete_of(name, "k", request_id="r")
     assert not stubs.memory.Delete(request).HasField("entry")
     stubs.memory.Set(set_of(name, "k"))

@@ -69,13 +69,14 @@ class Page:
         return blake2b(cursor, key=self._print, digest_size=_SEAL_BYTES).digest()
 
 
-def revision_cursor(page: Page) -> int | None:
-    """Return a page's cursor where it is a revision; None on the first page."""
+def revision_cursor(page: Page, suffix: str = "") -> int | None:
+    """Return a page's cursor where it is a revision, with or without a suffix; None on the first page."""
     if not page.cursor:
         return None
-    if not (page.cursor.isascii() and page.cursor.isdecimal() and len(page.cursor) < 20):
+    revision = page.cursor.removesuffix(suffix)
+    if not (revision.isascii() and revision.isdecimal() and len(revision) < 20):
         raise _foreign_token()
-    return int(page.cursor)
+    return int(revision)
 
 
 def _foreign_token() -> StatekeepError:

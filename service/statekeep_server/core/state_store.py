@@ -35,6 +35,7 @@ from statekeep_server.core.wire import RECORD_TAG, body, field, frame, retag
 PARTITIONS = "t"
 """What the partitions of threads begin with."""
 
+_MAIN_CAME = "m"  # in a cursor of branches: main came first, without a record, and may have one since
 _MADE_UP_EVENT = re.compile(r"evt-([0-9a-f]{1,16})")
 
 
@@ -212,14 +213,16 @@ def fork(view: View, request: pb.ForkRequest, call: Call) -> Change[bytes]:
 def list_branches(view: View, request: pb.ListBranchesRequest, call: Call) -> bytes:
     """List branches, oldest first."""
     page = Page(request, call.limits)
-    after = revision_cursor(page)
+    after = revision_cursor(page, _MAIN_CAME)
+    main_came = page.cursor.endswith(_MAIN_CAME)
     branches: Iterable[tuple[int, bytes]] = (
         (record.revision, record.frame) for record in view.scan(BRANCHES, after=after or 0)
     )
     if request.include_unforked and view.exists:
-        branches = merge(branches, sorted(_unforked(view, request.thread_id, after)))
-    for revision, framed in branches:
-        if not page.take(framed, str(revision)):
+        branches = merge(branches, sorted(_unforked(view, request.thread_id, after, main_came=main_came)))
+    for place, framed in branches:
+        main_came = main_came or place == 0
+        if not page.take(framed, f"{place}{_MAIN_CAME * main_came}"):
             break
     return page.answer()
 
@@ -492,16 +495,15 @@ def _first_records(
         yield _event_record(view, revision, event, 1, call, "event"), b"\x1a"
 
 
-def _unforked(view: View, thread_id: str, after: int | None) -> Iterable[tuple[int, bytes]]:
-    """Yield the branches that were never forked, each with its place among all: main first, others by first record."""
+def _unforked(view: View, thread_id: str, after: int | None, *, main_came: bool) -> Iterable[tuple[int, bytes]]:
+    """Yield the branches that were never forked, each with its place: its first record's; 0 for main without any."""
     names = {MAIN} | {log[1:] for kind in (EVENTS, CHECKPOINTS) for log in view.logs(kind)}
     for name in names:
-        if view.find(BRANCHES, name):
+        if view.find(BRANCHES, name) or (main_came and name == MAIN):
             continue
         born = min(filter(None, (view.born(kind + name) for kind in (EVENTS, CHECKPOINTS))), default=0)
-        place = 0 if name == MAIN else born
-        if after is None or place > after:
-            yield place, frame(pb.Branch(id=name, thread_id=thread_id, revision=born).SerializeToString())
+        if after is None or born > after:
+            yield born, frame(pb.Branch(id=name, thread_id=thread_id, revision=born).SerializeToString())
 
 
 def _count(view: View, kind: str) -> int:
