@@ -6,6 +6,7 @@ of coroutine functions, and contexts, plain and asynchronous. They start and sch
 
 import functools
 import inspect
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from types import TracebackType
 from typing import Any, ParamSpec, Self, TypeVar, cast, overload
@@ -16,16 +17,16 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class _Surrounding:
+class _Surrounding(ABC):
     """A context that is a decorator too. It keeps no state, so one serves any number of runs at once."""
 
-    def __enter__(self) -> Self:
-        raise NotImplementedError
+    @abstractmethod
+    def __enter__(self) -> Self: ...
 
+    @abstractmethod
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        raise NotImplementedError
+    ) -> None: ...
 
     async def __aenter__(self) -> Self:
         return self.__enter__()
