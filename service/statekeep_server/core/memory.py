@@ -128,7 +128,7 @@ def get_key(view: View, request: pb.MemoryGetRequest, call: Call) -> bytes:
         if number < 1:
             raise invalid("version", "is {number}; versions count from 1", number=number)
         record = view.upto(KEY + key, number)
-        if record is None or record.number != number or 0 < record.expires <= call.now:
+        if record is None or record.number != number or not visible(record, call.now):
             return b""
     else:
         record = _head(view, key, call.now)
@@ -212,7 +212,7 @@ def visible(record: Record, now: int) -> bool:
 
 def _head(view: View, key: str, now: int) -> Record | None:
     record = view.head(KEY + key)
-    if record is None or 0 < record.expires <= now:
+    if record is None or not visible(record, now):
         return None
     return record
 
@@ -309,9 +309,7 @@ def _remembered(view: View, sent: Request, answer: bytes, records: Sequence[Reco
 
 
 def _check_batch(request: pb.MemoryBatchSetRequest) -> None:
-    if not request.sets:
-        raise invalid("sets", "is empty; send at least one")
-    first = partition(request.sets[0].scope, "sets[0].scope")
+    first = batch_partition(request)
     for index, one in enumerate(request.sets):
         if partition(one.scope, f"sets[{index}].scope") != first:
             raise invalid(f"sets[{index}].scope", "is not the scope of sets[0]; a batch is of one scope")

@@ -1,7 +1,7 @@
 """How any RPC is served: the request is parsed, the method awaited, and what it raises becomes a status.
 
-What every call needs is wrapped around a method once, when it is registered. A chain of interceptors does the same
-at each call, and costs 15% of the throughput.
+What every call needs is wrapped around a method once, when it is registered; a chain of interceptors would be gone
+through at each call.
 """
 
 import logging
