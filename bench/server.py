@@ -21,6 +21,7 @@ import grpc
 import uvloop
 from google.protobuf.wrappers_pb2 import BytesValue
 from statekeep_server.engines import open_engine
+from statekeep_server.rpc.handlers import Handlers
 from statekeep_server.server import Server
 
 if TYPE_CHECKING:
@@ -51,20 +52,15 @@ async def _stream(request: bytes, context: "Context") -> None:
         await context.write(message)
 
 
-def floors() -> grpc.GenericRpcHandler:
-    """Return the handler of the two floors."""
-    return grpc.method_handlers_generic_handler(
-        "bench.Floor",
-        {
-            "Empty": grpc.unary_unary_rpc_method_handler(_empty, BytesValue.FromString, BytesValue.SerializeToString),
-            "Stream": grpc.unary_stream_rpc_method_handler(_stream),
-        },
-    )
+FLOORS: Handlers = {
+    "Empty": grpc.unary_unary_rpc_method_handler(_empty, BytesValue.FromString, BytesValue.SerializeToString),
+    "Stream": grpc.unary_stream_rpc_method_handler(_stream),
+}
 
 
 async def serve() -> None:
     """Serve until standard input ends. What is done between start and ready is what `statekeep serve` does."""
-    server = Server(open_engine("memory:"), handlers=[floors()])
+    server = Server(open_engine("memory:"), handlers={"bench.Floor": FLOORS})
     address = server.listen("127.0.0.1:0")
     ended = asyncio.Event()
     asyncio.get_running_loop().add_reader(sys.stdin.fileno(), ended.set)

@@ -7,7 +7,8 @@ import os
 import socket
 import stat
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 import grpc
 from grpc_health.v1 import health_pb2_grpc
@@ -16,7 +17,8 @@ from grpc_reflection.v1alpha import reflection
 from statekeep_server.core.journal import Limits
 from statekeep_server.core.scratch import DEFAULT_IDLE_TTL, Scratch
 from statekeep_server.engines import Engine
-from statekeep_server.rpc.handlers import Traffic, service_handler
+from statekeep_server.rpc.batches import Batches
+from statekeep_server.rpc.handlers import Handlers, Traffic, method_handlers
 from statekeep_server.rpc.health import NAME as HEALTH
 from statekeep_server.rpc.health import Health
 from statekeep_server.rpc.services import MEMORY, SCRATCH, STATE_STORE, Services
@@ -57,7 +59,7 @@ class ListenError(Exception):
 class Server:
     """One server on one engine. To be made inside a running event loop.
 
-    `handlers` are served beside the three services; the benchmark measures its floors so.
+    `handlers` of other services, by the service's name, are served beside the three; the benchmark's floors are.
     """
 
     def __init__(
@@ -66,7 +68,7 @@ class Server:
         *,
         scratch_idle_ttl: float = DEFAULT_IDLE_TTL,
         limits: Limits | None = None,
-        handlers: Sequence[grpc.GenericRpcHandler] = (),
+        handlers: Mapping[str, Handlers] = MappingProxyType({}),
     ) -> None:
         self._engine = engine
         self._scratch = Scratch(scratch_idle_ttl)
@@ -76,14 +78,16 @@ class Server:
         self._health = Health(["", *services])
         self._server = grpc.aio.server(options=_OPTIONS)
         methods = Services(engine, self._scratch, self._followers, limits or Limits())
-        self._server.add_generic_rpc_handlers(
-            (
-                service_handler(MEMORY, methods.memory(), self._traffic),
-                service_handler(SCRATCH, methods.scratch(), self._traffic),
-                service_handler(STATE_STORE, methods.state_store(), self._traffic),
-                *handlers,
-            )
-        )
+        batches = Batches()
+        served = {
+            MEMORY.full_name: method_handlers(MEMORY, methods.memory(), self._traffic, batches),
+            SCRATCH.full_name: method_handlers(SCRATCH, methods.scratch(), self._traffic, batches),
+            STATE_STORE.full_name: method_handlers(STATE_STORE, methods.state_store(), self._traffic, batches),
+            **handlers,
+        }
+        for service, its_handlers in served.items():
+            # Registered ones are found by name; generic ones are asked one after the other, at each call.
+            self._server.add_registered_method_handlers(service, its_handlers)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         reflection.enable_server_reflection([*services, HEALTH, reflection.SERVICE_NAME], self._server)
         self._sweeper: asyncio.Task[None] | None = None

@@ -7,7 +7,7 @@ through at each call.
 import logging
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping
-from typing import TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import grpc
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
@@ -15,11 +15,14 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
 from statekeep_server.core.errors import Reason, StatekeepError
+from statekeep_server.rpc.batches import Batches
 from statekeep_server.rpc.errors import status
 
 Send = Callable[[bytes], Awaitable[None]]
 Unary = Callable[[Message], Awaitable[bytes]]
 Stream = Callable[[Message, Send], Awaitable[None]]
+Handlers: TypeAlias = "dict[str, grpc.RpcMethodHandler[Any, Any]]"
+"""A service's methods, by name."""
 Context: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"
 Request = TypeVar("Request", bound=Message)
 
@@ -34,31 +37,34 @@ class Traffic:
         self.refused: Counter[Reason] = Counter()
 
 
-def service_handler(
-    service: ServiceDescriptor, methods: Mapping[str, Unary | Stream], traffic: Traffic
-) -> grpc.GenericRpcHandler:
-    """Return the handler of a service; ValueError unless `methods` are exactly the service's.
+def method_handlers(
+    service: ServiceDescriptor, methods: Mapping[str, Unary | Stream], traffic: Traffic, batches: Batches
+) -> Handlers:
+    """Return the handlers of a service's methods; ValueError unless `methods` are exactly the service's.
 
     Requests come and answers go as bytes: an answer is mostly what is stored, and an error in a gRPC deserializer
     could not be told to the client properly.
     """
     if set(methods) != {method.name for method in service.methods}:
         raise ValueError(f"The methods of {service.full_name} are not those that are served: {sorted(methods)}")
-    return grpc.method_handlers_generic_handler(
-        service.full_name,
-        {method.name: _method_handler(method, methods[method.name], traffic) for method in service.methods},
-    )
+    return {
+        method.name: _method_handler(method, methods[method.name], traffic, batches) for method in service.methods
+    }
 
 
 def _method_handler(
-    method: MethodDescriptor, serve: Callable[..., Awaitable[object]], traffic: Traffic
+    method: MethodDescriptor, serve: Callable[..., Awaitable[object]], traffic: Traffic, batches: Batches
 ) -> "grpc.RpcMethodHandler[bytes, bytes]":
     parse = GetMessageClass(method.input_type).FromString
 
     async def unary(data: bytes, context: Context) -> object:
         traffic.begun += 1
         try:
-            return await serve(parse(data))
+            if turn := batches.join():
+                await turn
+            answer = await serve(parse(data))
+            await batches.leave()
+            return answer
         except Exception as error:  # noqa: BLE001 (this is where errors end)
             await _abort(context, method, error, traffic)
             return None
