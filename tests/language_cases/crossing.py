@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import statekeep
+
 from language_cases.comparing import difference
 from language_cases.files import Tree, oddities
 from language_cases.trees import value_of, value_tree

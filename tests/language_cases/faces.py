@@ -2,6 +2,8 @@
 
 import asyncio
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import statekeep
@@ -9,6 +11,21 @@ import statekeep
 WITHIN = 30.0
 """Seconds that a call, or a read, may take."""
 _OPTIONS = (("grpc.max_receive_message_length", 4 << 20),)
+
+
+@contextmanager
+def _closed_when_late(stream: Any) -> Iterator[None]:
+    """Close a stream that takes too long: a thread that waits for one cannot be woken otherwise."""
+    close = getattr(stream, "close", None)  # pages have none: their calls have deadlines
+    timer = threading.Timer(WITHIN, close) if close else None
+    if timer:
+        timer.start()
+    try:
+        yield
+    finally:
+        if timer:
+            timer.cancel()
+            timer.join()
 
 
 class Blocking:
@@ -23,7 +40,7 @@ class Blocking:
 
     def all_of(self, stream: Any) -> list[Any]:
         """Return all that pages, or a stream that ends, have."""
-        with threading_limit(stream):
+        with _closed_when_late(stream):
             return list(stream)
 
     def enter(self, opened: Any) -> Any:
@@ -32,7 +49,7 @@ class Blocking:
 
     def next_of(self, stream: Any) -> Any:
         """Return the next record of a stream. Raises TimeoutError where none comes."""
-        with threading_limit(stream):
+        with _closed_when_late(stream):
             for record in stream:
                 return record
         raise TimeoutError("the stream ended, or nothing came")
@@ -44,24 +61,6 @@ class Blocking:
     def close(self) -> None:
         """Close the client."""
         self.client.close()
-
-
-class threading_limit:  # noqa: N801 (reads as what it does)
-    """Closes a stream that takes too long, for a thread that waits for it cannot be woken otherwise."""
-
-    def __init__(self, stream: Any) -> None:
-        close = getattr(stream, "close", None)
-        self._timer = threading.Timer(WITHIN, close) if close else None
-
-    def __enter__(self) -> None:
-        if self._timer:
-            self._timer.daemon = True
-            self._timer.start()
-
-    def __exit__(self, *_: object) -> None:
-        if self._timer:
-            self._timer.cancel()
-            self._timer.join()
 
 
 class Looping:

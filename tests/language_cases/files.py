@@ -47,7 +47,7 @@ def cases(folder: Path) -> list[Case]:
         raise ValueError(f"there are no cases in {folder}")
     ids = [case.id for case in found]
     if len(set(ids)) < len(ids):
-        raise ValueError(f"two cases have the same id: {sorted({id for id in ids if ids.count(id) > 1})}")
+        raise ValueError(f"two cases have the same id: {sorted({one for one in ids if ids.count(one) > 1})}")
     return found
 
 

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from typing import Any
 
 import statekeep
+from statekeep.records import Event
+
 from language_cases.faces import Face
 from language_cases.files import Tree
 from language_cases.trees import (
@@ -16,7 +18,6 @@ from language_cases.trees import (
     value_of,
     value_tree,
 )
-from statekeep.records import Event
 
 Operation = Callable[[Face, dict[str, Tree]], Tree]
 

@@ -6,12 +6,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from typing import Any
 
+from statekeep import StatekeepError
+
 from language_cases.comparing import difference
 from language_cases.faces import Face
 from language_cases.files import Case, Tree, replaced
 from language_cases.operations import CALLS, OPENED, UNMET, opened
 from language_cases.trees import record_trees
-from statekeep import StatekeepError
 
 PAUSE = 0.02
 EVENTUALLY = 10.0
@@ -44,9 +45,7 @@ def run_case(case: Case, run: str, face: Face, another: Callable[[], Face]) -> N
 class _Steps:
     """A case under way: what was saved, and what stays open."""
 
-    def __init__(
-        self, case: Case, run: str, face: Face, another: Callable[[], Face], open_ones: ExitStack
-    ) -> None:
+    def __init__(self, case: Case, run: str, face: Face, another: Callable[[], Face], open_ones: ExitStack) -> None:
         self._case = case
         self._run = run
         self._face = face

@@ -6,9 +6,10 @@ from datetime import datetime
 from typing import Any
 
 import statekeep
-from language_cases.files import Tree
 from statekeep import records
 from statekeep.values import Data, Json, Raw, Text
+
+from language_cases.files import Tree
 
 
 def value_of(tree: Tree) -> Raw:
@@ -98,7 +99,9 @@ def record_trees(many: Iterable[Any]) -> list[Tree]:
 
 
 def _fields(record: Any, without: Iterable[str] = ()) -> dict[str, Tree]:
-    return {_name(record, name): _plain(getattr(record, name)) for name in type(record).__slots__ if name not in without}
+    return {
+        _name(record, name): _plain(getattr(record, name)) for name in type(record).__slots__ if name not in without
+    }
 
 
 def _name(record: Any, name: str) -> str:
