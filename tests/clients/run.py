@@ -130,7 +130,7 @@ def _make(
             raise RunError(f"make {target} ended with {code}")
         return {}
     result = _last_line(output)
-    if result.get("language") != language.name:
+    if result.get("language") != language.name or not {"passed", "failed", "skipped"} <= set(result):
         raise RunError(f"make {target} ended with {code}, and its last line is not one of {language.name}'s runner")
     ran = result["passed"] + result["failed"] + len(result["skipped"])
     if bool(code) != bool(result["failed"]) or not ran:
@@ -153,7 +153,7 @@ def _run_make(name: str, target: str, settings: dict[str, str], within: float) -
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             if isinstance(error, subprocess.TimeoutExpired):
-                raise RunError(f"make {target} was not done after {within:.0f} s") from None
+                raise RunError(f"make {target} was not done after {within:g} s") from None
             raise
         output.seek(0)
         return code, output.read()

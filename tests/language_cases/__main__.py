@@ -4,15 +4,16 @@ import json
 import os
 import secrets
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from language_cases.crossing import read, write
 from language_cases.faces import Blocking, Face, Looping
-from language_cases.files import cases
+from language_cases.files import Case, cases
 from language_cases.running import CaseError, run_case, why_skipped
 
-FACES: dict[str, type[Face]] = {"": Blocking, " (async)": Looping}
+FACES: list[tuple[str, type[Face]]] = [("s", Blocking), ("a", Looping)]
 
 
 def main() -> int:
@@ -34,26 +35,32 @@ def main() -> int:
 
 
 def run_all(address: str, folder: Path, only: str) -> dict[str, Any]:
-    """Run every case through both faces of the client."""
+    """Run every case. It is passed where it is through both faces of the client."""
     passed, failed, skipped = 0, 0, []
     run = secrets.token_hex(4)
-    for suffix, kind in FACES.items():
-        face = kind(address)
-        for number, case in enumerate(cases(folder)):
-            if only not in case.id:
-                continue
-            if why := why_skipped(case):
-                skipped.append([case.id + suffix, why])
-                continue
-            try:
-                run_case(case, f"r{run}-{len(suffix)}-{number}", face, lambda kind=kind: kind(address))
-                passed += 1
-            except Exception as error:  # noqa: BLE001 (whatever it was: this case failed, the next may not)
-                failed += 1
-                told = str(error) if isinstance(error, CaseError) else f"{case.id}: {type(error).__name__}: {error}"
-                print(f"FAILED{suffix} {told[:2000]}", file=sys.stderr)
-        face.close()
+    for number, case in enumerate(one for one in cases(folder) if only in one.id):
+        if why := why_skipped(case):
+            skipped.append([case.id, why])
+            continue
+        problems = [_problem(case, f"{run}-{name}-{number}", lambda face=face: face(address)) for name, face in FACES]
+        for problem in filter(None, problems):
+            print(f"FAILED {problem[:2000]}", file=sys.stderr)
+        failed, passed = failed + any(problems), passed + (not any(problems))
     return {"passed": passed, "failed": failed, "skipped": skipped}
+
+
+def _problem(case: Case, run: str, client: Callable[[], Face]) -> str:
+    """Return what is wrong with a case; empty where nothing is."""
+    face = client()
+    try:
+        run_case(case, run, face, client)
+    except CaseError as error:
+        return f"{error} ({type(face).__name__})"
+    except Exception as error:  # noqa: BLE001 (whatever it was: this case failed, the next may not)
+        return f"{case.id}: {type(error).__name__}: {error} ({type(face).__name__})"
+    finally:
+        face.close()
+    return ""
 
 
 if __name__ == "__main__":
