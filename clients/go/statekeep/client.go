@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/protobuf/proto"
 
 	"statekeep.dev/go/statekeepv1"
 )
@@ -179,13 +180,13 @@ func (c *calls) bounded(ctx context.Context) (context.Context, context.CancelFun
 }
 
 // unary makes a call, and answers a typed error.
-func unary[Request, Answer any](
+func unary[Request proto.Message, Answer any](
 	ctx context.Context, c *calls, rpc func(context.Context, Request, ...grpc.CallOption) (Answer, error), request Request,
 ) (Answer, error) {
 	ctx, cancel := c.bounded(ctx)
 	defer cancel()
 	answer, err := rpc(ctx, request)
-	return answer, errorOf(err)
+	return answer, errorOf(refused(err, request))
 }
 
 // Their answers say what they removed: repeated after a lost answer they would say "nothing". Every other unary method

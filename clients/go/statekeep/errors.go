@@ -2,6 +2,7 @@ package statekeep
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -20,12 +21,12 @@ const (
 	RequestIDReused  Reason = "REQUEST_ID_REUSED" // InvalidArgument: the id was used before, for another request.
 	VersionMismatch  Reason = "VERSION_MISMATCH"  // Aborted: "expected" and "actual" in the metadata.
 	SequenceMismatch Reason = "SEQUENCE_MISMATCH" // Aborted: "expected" and "actual" in the metadata.
-	EventExists      Reason = "EVENT_EXISTS"      // AlreadyExists: the branch holds an event of this id that says something else.
+	EventExists      Reason = "EVENT_EXISTS"      // AlreadyExists: the branch holds another event of this id.
 	BranchExists     Reason = "BRANCH_EXISTS"     // AlreadyExists: the branch's name is taken.
 	EventNotFound    Reason = "EVENT_NOT_FOUND"   // NotFound
 	ThreadNotFound   Reason = "THREAD_NOT_FOUND"  // NotFound
 	BranchNotFound   Reason = "BRANCH_NOT_FOUND"  // NotFound
-	RevisionGone     Reason = "REVISION_GONE"     // OutOfRange: what followed the cursor is gone; "oldest" in the metadata.
+	RevisionGone     Reason = "REVISION_GONE"     // OutOfRange: what came after it is gone; "oldest" in the metadata.
 	RevisionAhead    Reason = "REVISION_AHEAD"    // OutOfRange: the cursor was never reached; "newest" in the metadata.
 	HistoryTooLarge  Reason = "HISTORY_TOO_LARGE" // ResourceExhausted: StreamHistory reads what GetHistory cannot.
 	LimitReached     Reason = "LIMIT_REACHED"     // ResourceExhausted: "limit" and "max" in the metadata.
@@ -85,6 +86,10 @@ func (e *Error) GRPCStatus() *status.Status { return e.status }
 func errorOf(err error) error {
 	if err == nil {
 		return nil
+	}
+	var known *Error
+	if errors.As(err, &known) {
+		return known
 	}
 	told, ok := status.FromError(err)
 	if !ok {

@@ -224,7 +224,7 @@ func (m *Memory) History(ctx context.Context, scope Scope, key string, options *
 		}
 		call, err := m.rpc.History(ctx, request)
 		if err != nil {
-			return nil, err
+			return nil, refused(err, request)
 		}
 		left := versionsLeft{at: at, oldestFirst: o.OldestFirst, limit: o.Limit}
 		return func() (batch[*Entry], error) {
@@ -274,7 +274,8 @@ type WatchOptions struct {
 	AfterRevision *int64 // Goes on after it; 0 begins with all there is. Nil: only what is written from now on.
 	IncludeValues bool
 	Heartbeat     time.Duration // Signs of life, at least 100 ms apart, which move the revision. 0: none.
-	RetryFor      time.Duration // How long a lost connection is tried again. 0: as long as the context lasts; below: not.
+	// How long a lost connection is tried again. 0: as long as the context lasts; below 0: not.
+	RetryFor time.Duration
 }
 
 // Watch follows the writes of a scope until it is ended.
@@ -292,7 +293,7 @@ func (m *Memory) Watch(ctx context.Context, scope Scope, options *WatchOptions) 
 		}
 		call, err := m.rpc.Watch(ctx, request)
 		if err != nil {
-			return nil, err
+			return nil, refused(err, request)
 		}
 		return func() (batch[*Entry], error) {
 			message, err := call.Recv()

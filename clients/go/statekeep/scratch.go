@@ -8,9 +8,9 @@ import (
 	"statekeep.dev/go/statekeepv1"
 )
 
-// Scratch keeps values under keys for as long as one instance of a program lives. Nothing of it reaches a disk. Keys are
-// trimmed. What tells which keys it removed (Open, Clear, Close) is not tried again after a lost connection: the answer
-// would be wrong.
+// Scratch keeps values under keys for as long as one instance of a program lives. Nothing of it reaches a disk. Keys
+// are trimmed. What tells which keys it removed (Open, Clear, Close) is not tried again after a lost connection: the
+// answer would be wrong.
 type Scratch struct {
 	calls *calls
 	rpc   statekeepv1.ScratchClient
@@ -106,10 +106,11 @@ type Attachment struct {
 // Reasons: [InstanceAttached] where someone else has the instance.
 func (s *Scratch) Attach(ctx context.Context, instanceID string) (*Attachment, error) {
 	ctx, cancel := context.WithCancel(ctx)
-	call, err := s.rpc.Attach(ctx, &statekeepv1.ScratchAttachRequest{InstanceId: instanceID})
+	request := &statekeepv1.ScratchAttachRequest{InstanceId: instanceID}
+	call, err := s.rpc.Attach(ctx, request)
 	if err != nil {
 		cancel()
-		return nil, errorOf(err)
+		return nil, errorOf(refused(err, request))
 	}
 	first, err := call.Recv()
 	if err != nil {

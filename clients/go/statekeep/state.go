@@ -13,8 +13,8 @@ import (
 	"statekeep.dev/go/statekeepv1"
 )
 
-// State keeps the history of threads: events in order, snapshots of state, and branches. Ids are never trimmed. An empty
-// branch is the branch main.
+// State keeps the history of threads: events in order, snapshots of state, and branches. Ids are never trimmed. An
+// empty branch is the branch main.
 type State struct {
 	calls *calls
 	rpc   statekeepv1.StateStoreClient
@@ -161,13 +161,15 @@ func (s *State) GetHistory(ctx context.Context, threadID string, options *GetHis
 // StreamOptions is what may go with streaming a branch.
 type StreamOptions struct {
 	Branch           string
-	AfterRevision    int64         // Only what was stored after it. 0: from the start.
-	Limit            int64         // At most so many events. 0: all.
-	Last             int64         // Begins at the last so many events. Not with the two before it.
-	IncludeAncestors bool          // First what the branch inherits: its ancestors' events up to each fork.
-	Follow           bool          // Stay, and hand out what is stored from then on.
-	Heartbeat        time.Duration // With Follow: signs of life, at least 100 ms apart, which move the revision. 0: none.
-	RetryFor         time.Duration // With Follow: how long a lost connection is tried again. 0: as long as the context lasts; below: not.
+	AfterRevision    int64 // Only what was stored after it. 0: from the start.
+	Limit            int64 // At most so many events. 0: all.
+	Last             int64 // Begins at the last so many events. Not with the two before it.
+	IncludeAncestors bool  // First what the branch inherits: its ancestors' events up to each fork.
+	Follow           bool  // Stay, and hand out what is stored from then on.
+	// With Follow: signs of life, at least 100 ms apart, which move the revision. 0: none.
+	Heartbeat time.Duration
+	// With Follow: how long a lost connection is tried again. 0: as long as the context lasts; below 0: not.
+	RetryFor time.Duration
 }
 
 // StreamHistory streams a branch's events in the order they were stored.
@@ -232,7 +234,7 @@ func historyStream[Item any](
 		}
 		call, err := h.state.rpc.StreamHistory(ctx, request)
 		if err != nil {
-			return nil, err
+			return nil, refused(err, request)
 		}
 		return func() (batch[Item], error) {
 			message, err := call.Recv()
@@ -240,7 +242,8 @@ func historyStream[Item any](
 			return b.closed(), err
 		}, nil
 	}
-	return newStream(h.ctx, h.options.AfterRevision, patience{follows: h.options.Follow, retryFor: h.options.RetryFor}, open)
+	p := patience{follows: h.options.Follow, retryFor: h.options.RetryFor}
+	return newStream(h.ctx, h.options.AfterRevision, p, open)
 }
 
 // from is the request that goes on from a position; done where all was handed out.

@@ -39,8 +39,8 @@ type Stream[Record any] struct {
 	closed chan struct{}
 }
 
-// opener begins the call that goes on from a position. What it returns receives a message at a time, and [io.EOF] at the
-// end; it is nil where there is nothing more to ask for.
+// opener begins the call that goes on from a position. What it returns receives a message at a time, and [io.EOF] at
+// the end; it is nil where there is nothing more to ask for.
 type opener[Record any] func(ctx context.Context, at position) (func() (batch[Record], error), error)
 
 // position is how far a read has come: all up to here was handed out.
@@ -98,8 +98,8 @@ func (s *Stream[Record]) Begin() error {
 	return nil
 }
 
-// All ranges over the records. It ends with the first error, which comes with no record. Leaving the loop ends the call;
-// ranging again goes on after the record handed out last.
+// All ranges over the records. It ends with the first error, which comes with no record. Leaving the loop ends the
+// call; ranging again goes on after the record handed out last.
 func (s *Stream[Record]) All() iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		defer s.drop()

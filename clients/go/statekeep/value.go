@@ -31,8 +31,8 @@ type Value struct {
 	bytes string // immutable, so that a Value can be copied and kept
 }
 
-// JSON is the value of a JSON text, such as a literal or a [json.RawMessage], which is kept as it is. The server refuses
-// what is not RFC 8259.
+// JSON is the value of a JSON text, such as a literal or a [json.RawMessage], which is kept as it is. The server
+// refuses what is not RFC 8259.
 func JSON[Text ~string | ~[]byte](text Text) Value { return Value{kind: KindJSON, bytes: string(text)} }
 
 // Text is the value of a text, which must be UTF-8.

@@ -181,7 +181,8 @@ func memoryListScopes(ctx context.Context, c *statekeep.Client, a *arguments) (a
 }
 
 func scratchOpen(ctx context.Context, c *statekeep.Client, a *arguments) (any, error) {
-	id, options := given(a, "instance_id", as[string]), &statekeep.OpenOptions{IdleTTL: optional(a, "idle_ttl", durationOf)}
+	id := given(a, "instance_id", as[string])
+	options := &statekeep.OpenOptions{IdleTTL: optional(a, "idle_ttl", durationOf)}
 	if err := a.end(); err != nil {
 		return nil, err
 	}
