@@ -85,7 +85,9 @@ func TestAWatcherGoesOnThroughALostConnection(t *testing.T) {
 	server := servertest.Start(t)
 	proxy := servertest.StartProxy(t, server.Address)
 	writer := server.Connect()
-	stream := servertest.Connect(t, proxy.Address).Memory.Watch(t.Context(), app, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 60*time.Second)
+	defer cancel()
+	stream := servertest.Connect(t, proxy.Address).Memory.Watch(ctx, app, nil)
 	if err := stream.Begin(); err != nil {
 		t.Fatal(err)
 	}
@@ -97,8 +99,11 @@ func TestAWatcherGoesOnThroughALostConnection(t *testing.T) {
 	}
 	write()
 	for entry, err := range stream.All() {
-		if right++; err != nil || entry.Version != right {
-			t.Fatalf("version %d, and should be %d: %v", entry.Version, right, err)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if right++; entry.Version != right {
+			t.Fatalf("version %d, and should be %d", entry.Version, right)
 		}
 		if right == 5 {
 			break
