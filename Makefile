@@ -6,14 +6,17 @@ PROTOS := $(shell find proto/statekeep -name '*.proto')
 STUBS  := clients/python
 
 .DEFAULT_GOAL := generate
-.PHONY: generate stubs-python run test test-clients lint format bench check-generated clean help
+.PHONY: generate stubs-python stubs-go run test test-clients lint format bench check-generated clean help
 
-generate: stubs-python ## Regenerate the stubs of every client language from proto/
+generate: stubs-python $(if $(shell command -v go),stubs-go) ## Regenerate the stubs of every client language from proto/
 
 stubs-python: $(VENV)/.dev ## Regenerate the Python stubs, with their type stubs
 	@$(BIN)/python -m grpc_tools.protoc -Iproto --plugin=protoc-gen-mypy=$(BIN)/protoc-gen-mypy \
 	  --plugin=protoc-gen-mypy_grpc=$(BIN)/protoc-gen-mypy_grpc \
 	  --python_out=$(STUBS) --grpc_python_out=$(STUBS) --mypy_out=quiet:$(STUBS) --mypy_grpc_out=quiet:$(STUBS) $(PROTOS)
+
+stubs-go: $(VENV)/.dev ## Regenerate the Go stubs
+	@$(MAKE) --silent -C clients/go stubs
 
 run: $(VENV)/.run ## Serve from memory on 127.0.0.1:50051 (ARGS="--listen 127.0.0.1:0" for other flags)
 	@exec $(BIN)/statekeep serve $(ARGS)
@@ -42,7 +45,9 @@ bench: $(VENV)/.dev ## Measure speed and memory, in one run, against floors of t
 
 check-generated: $(VENV)/.dev ## Fail where the committed stubs are not what proto/ makes
 	@made=$$(mktemp -d) && trap 'rm -rf "$$made"' EXIT && $(MAKE) --silent stubs-python STUBS="$$made" && \
-	  diff -r --exclude=__pycache__ "$$made/statekeep/v1" $(STUBS)/statekeep/v1 || \
+	  $(MAKE) --silent -C clients/go stubs STUBS="$$made" || exit 1; \
+	  { diff -r --exclude=__pycache__ "$$made/statekeep/v1" $(STUBS)/statekeep/v1 && \
+	    diff -r "$$made/statekeepv1" clients/go/statekeepv1; } || \
 	  { echo "The stubs are not what proto/ makes: run make, and commit what it changes" >&2; exit 1; }
 
 clean: ## Remove what the tasks made
