@@ -4,16 +4,26 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PROTOS := $(shell find proto/statekeep -name '*.proto')
 STUBS  := clients/python
+STUBS_TYPESCRIPT := clients/typescript/src/gen
 
 .DEFAULT_GOAL := generate
-.PHONY: generate stubs-python run test test-clients lint format bench check-generated clean help
+.PHONY: generate stubs-python stubs-typescript run test test-clients lint format bench check-generated clean help
 
-generate: stubs-python ## Regenerate the stubs of every client language from proto/
+generate: stubs-python $(if $(shell command -v npm),stubs-typescript) ## Regenerate the committed stubs from proto/
 
 stubs-python: $(VENV)/.dev ## Regenerate the Python stubs, with their type stubs
 	@$(BIN)/python -m grpc_tools.protoc -Iproto --plugin=protoc-gen-mypy=$(BIN)/protoc-gen-mypy \
 	  --plugin=protoc-gen-mypy_grpc=$(BIN)/protoc-gen-mypy_grpc \
 	  --python_out=$(STUBS) --grpc_python_out=$(STUBS) --mypy_out=quiet:$(STUBS) --mypy_grpc_out=quiet:$(STUBS) $(PROTOS)
+
+# The errors' details are Google's: their .proto files come with Python's googleapis-common-protos.
+stubs-typescript: $(VENV)/.dev ## Regenerate the TypeScript stubs, with those of the errors' details
+	@$(MAKE) --silent --no-print-directory -C clients/typescript node_modules/.ready
+	@rpc=$$($(BIN)/python -c 'import google.rpc; print(next(iter(google.rpc.__path__)))') && \
+	  $(BIN)/python -m grpc_tools.protoc -Iproto -I"$$rpc/../.." \
+	  --plugin=protoc-gen-es=clients/typescript/node_modules/.bin/protoc-gen-es \
+	  --es_out=$(STUBS_TYPESCRIPT) --es_opt=target=ts,import_extension=js \
+	  $(PROTOS) google/rpc/status.proto google/rpc/error_details.proto
 
 run: $(VENV)/.run ## Serve from memory on 127.0.0.1:50051 (ARGS="--listen 127.0.0.1:0" for other flags)
 	@exec $(BIN)/statekeep serve $(ARGS)
@@ -42,7 +52,9 @@ bench: $(VENV)/.dev ## Measure speed and memory, in one run, against floors of t
 
 check-generated: $(VENV)/.dev ## Fail where the committed stubs are not what proto/ makes
 	@made=$$(mktemp -d) && trap 'rm -rf "$$made"' EXIT && $(MAKE) --silent stubs-python STUBS="$$made" && \
-	  diff -r --exclude=__pycache__ "$$made/statekeep/v1" $(STUBS)/statekeep/v1 || \
+	  diff -r --exclude=__pycache__ "$$made/statekeep/v1" $(STUBS)/statekeep/v1 && \
+	  mkdir "$$made/ts" && $(MAKE) --silent stubs-typescript STUBS_TYPESCRIPT="$$made/ts" && \
+	  diff -r "$$made/ts" $(STUBS_TYPESCRIPT) || \
 	  { echo "The stubs are not what proto/ makes: run make, and commit what it changes" >&2; exit 1; }
 
 clean: ## Remove what the tasks made
