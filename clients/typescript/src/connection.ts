@@ -150,7 +150,8 @@ export class Connection {
         (failure: ServiceError | null, answer?: MessageShape<O>) => {
           release();
           if (answer) resolve(answer);
-          else reject(failure ? this.errorOf(failure, options.signal) : new Error("a call ended without an answer"));
+          // eslint-disable-next-line @typescript-eslint/prefer-promise-reject-errors -- the reason of an AbortSignal may be anything
+          else reject(this.errorOf(failure, options.signal));
         },
       );
       const release = this.#hold(call, options.signal);

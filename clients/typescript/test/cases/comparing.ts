@@ -55,7 +55,7 @@ function told(path: string, right: Tree, got: Tree | undefined): string {
 }
 
 export function shown(tree: unknown): string {
-  const written = JSON.stringify(tree, (_name, item: unknown) => (typeof item === "bigint" ? String(item) : item));
-  if (written === undefined) return "nothing";
+  if (tree === undefined) return "nothing";
+  const written = JSON.stringify(tree);
   return written.length <= 400 ? written : `${written.slice(0, 400)}… (${written.length} characters)`;
 }

@@ -93,8 +93,9 @@ export function replaced(tree: Tree, run: string, saved: ReadonlyMap<string, Tre
   if ("$repeat" in tree) return (tree["$repeat"] as string).repeat(tree["times"] as number);
   if ("$oddity" in tree) return oddity ?? null;
   if ("$saved" in tree) {
-    const kept = saved.get(tree["$saved"] as string);
-    if (kept === undefined) throw new Error(`nothing was saved as ${String(tree["$saved"])}`);
+    const name = tree["$saved"] as string;
+    const kept = saved.get(name);
+    if (kept === undefined) throw new Error(`nothing was saved as ${name}`);
     return "plus" in tree ? String(BigInt(kept as string) + BigInt(tree["plus"] as number)) : kept;
   }
   return Object.fromEntries(Object.entries(tree).map(([name, item]) => [name, replaced(item, run, saved, oddity)]));

@@ -28,8 +28,11 @@ const WATCH = ["prefix", "after_revision", "include_values", "heartbeat"];
 
 /** The options of a method: what is left of the arguments, which must be among `known`. */
 function rest(args: TreeObject, taken: readonly string[], known: readonly string[]): object {
-  const left = Object.fromEntries(Object.entries(args).filter(([name]) => !taken.includes(name)));
-  return { ...options(left, known), timeoutMs: WITHIN_MS };
+  return { ...options(without(args, ...taken), known), timeoutMs: WITHIN_MS };
+}
+
+function without(tree: TreeObject, ...names: readonly string[]): TreeObject {
+  return Object.fromEntries(Object.entries(tree).filter(([name]) => !names.includes(name)));
 }
 
 function text(args: TreeObject, name: string): string {
@@ -46,10 +49,7 @@ function place(args: TreeObject): object {
 
 /** What of a record the client takes apart from the place it is stored at. */
 function content(record: TreeObject): TreeObject {
-  const { thread_id, branch_id, ...fields } = record;
-  void thread_id;
-  void branch_id;
-  return fields;
+  return without(record, "thread_id", "branch_id");
 }
 
 async function all<T extends Message>(items: AsyncIterable<T>): Promise<T[]> {
@@ -70,9 +70,7 @@ const memory: Record<string, Operation> = {
   },
   "memory.batch_set": async ({ memory }, args) => {
     const sets = args["sets"] as TreeObject[];
-    const writes = sets.map(
-      ({ scope: _scope, ...write }) => options(write, [...WRITE, "key", "value"]) as unknown as Write,
-    );
+    const writes = sets.map((set) => options(without(set, "scope"), [...WRITE, "key", "value"]) as unknown as Write);
     // A batch is of one scope here; a case with another in it has a need that this client does not meet.
     const where = sets[0] ? scope(sets[0]) : "none";
     return { entries: recordTrees(await memory.batchSet(where, writes, rest(args, ["sets"], ["request_id"]))) };
@@ -96,6 +94,7 @@ const memory: Record<string, Operation> = {
     return { entry: recordTree(await memory.delete(scope(args), text(args, "key"), how)) };
   },
   "memory.purge": async ({ memory }, args) => {
+    if ("key" in args && args["all_keys"]) throw new Error("a purge names either a key or all of them");
     const selector = "key" in args ? { key: text(args, "key") } : { allKeys: true as const };
     const how = rest(args, ["scope", "key", "all_keys"], ["keep", "include_deleted"]);
     return fields(await memory.purge(scope(args), selector, { keep: 0, ...how }));
