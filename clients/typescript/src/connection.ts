@@ -143,7 +143,7 @@ export class Connection {
       const call = this.#channel.makeUnaryRequest(
         pathOf(method),
         asIs,
-        (answer: Buffer) => fromBinary(method.output, answer),
+        (answer: Buffer) => decode(method.output, answer),
         bytes,
         this.#metadata,
         deadlineIn(options.timeoutMs ?? this.#timeoutMs),
@@ -168,7 +168,7 @@ export class Connection {
     const call = this.#channel.makeServerStreamRequest(
       pathOf(method),
       asIs,
-      (answer: Buffer) => fromBinary(method.output, answer),
+      (answer: Buffer) => decode(method.output, answer),
       bytes,
       this.#metadata,
       deadlineIn(options.timeoutMs),
@@ -250,6 +250,11 @@ function encode<I extends DescMessage>(schema: I, request: MessageInitShape<I>):
     throw new StatekeepError(told, { code: "INVALID_ARGUMENT", reason: "INVALID_FIELD", cause: error });
   }
   return Buffer.from(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+}
+
+/** A Buffer's bytes fields would be Buffers, which are Uint8Arrays of other habits. */
+function decode<O extends DescMessage>(schema: O, answer: Buffer): MessageShape<O> {
+  return fromBinary(schema, new Uint8Array(answer.buffer, answer.byteOffset, answer.byteLength));
 }
 
 /** The path of a text that is not well-formed: the encoder would put U+FFFD in place of what is wrong. */
