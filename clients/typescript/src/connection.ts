@@ -45,6 +45,8 @@ export interface ClientOptions {
   readonly tls?: boolean | TlsOptions;
   /** Milliseconds that a unary call may take, retries included. 30,000 by default; `Infinity` for no limit. */
   readonly timeoutMs?: number;
+  /** Whether a unary call waits, up to its timeout, for a server that is not there yet. False by default. */
+  readonly waitForReady?: boolean;
   /** Milliseconds between pings while a call is open. 30,000 by default; a server allows 10,000. */
   readonly keepaliveMs?: number;
   /** Further options of the channel of `@grpc/grpc-js`, which go before this client's. */
@@ -110,7 +112,9 @@ interface Call {
 export class Connection {
   readonly address: string;
   readonly #channel: Channel;
-  readonly #metadata = new Metadata();
+  readonly #unaryMetadata: Metadata;
+  // A stream that is opened again fails at once where there is no server: whoever opens it waits, and counts the tries.
+  readonly #streamMetadata = new Metadata();
   readonly #timeoutMs: number;
   readonly #calls = new Set<Call>();
   #closed = false;
@@ -119,7 +123,9 @@ export class Connection {
     this.address = options.address ?? (process.env["STATEKEEP_ADDRESS"] || "127.0.0.1:50051");
     this.#timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
     const token = tokenOf(options.token ?? process.env["STATEKEEP_TOKEN"] ?? "");
-    if (token) this.#metadata.set("authorization", `Bearer ${token}`);
+    if (token) this.#streamMetadata.set("authorization", `Bearer ${token}`);
+    this.#unaryMetadata = this.#streamMetadata.clone();
+    this.#unaryMetadata.setOptions({ waitForReady: options.waitForReady ?? false });
     this.#channel = new Channel(this.address, channelCredentials(options.tls), {
       ...CHANNEL_OPTIONS,
       "grpc.keepalive_time_ms": options.keepaliveMs ?? 30_000,
@@ -145,7 +151,7 @@ export class Connection {
         asIs,
         (answer: Buffer) => decode(method.output, answer),
         bytes,
-        this.#metadata,
+        this.#unaryMetadata,
         deadlineIn(options.timeoutMs ?? this.#timeoutMs),
         (failure: ServiceError | null, answer?: MessageShape<O>) => {
           release();
@@ -170,7 +176,7 @@ export class Connection {
       asIs,
       (answer: Buffer) => decode(method.output, answer),
       bytes,
-      this.#metadata,
+      this.#streamMetadata,
       deadlineIn(options.timeoutMs),
     );
     // The cancellation below would be an error that nobody listens to any more.

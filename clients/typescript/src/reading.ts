@@ -109,7 +109,8 @@ export class Reading<Item> implements AsyncIterableIterator<Item>, AsyncDisposab
   async return(): Promise<IteratorResult<Item, undefined>> {
     this.#ended.abort();
     await this.#turn;
-    this.#items = undefined;
+    await this.#messages?.return();
+    this.#messages = this.#items = undefined;
     return { done: true, value: undefined };
   }
 
@@ -148,7 +149,6 @@ export class Reading<Item> implements AsyncIterableIterator<Item>, AsyncDisposab
       }
     }
     this.#ended.abort();
-    await this.#messages?.return();
     return false;
   }
 

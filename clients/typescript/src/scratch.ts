@@ -65,7 +65,8 @@ export class Scratch {
   }
 
   /**
-   * Begins an instance, emptying it, that ends when the attachment is closed, and at the latest with this program.
+   * Begins an instance, emptying it, that ends when the attachment is closed, and at the latest with the connection,
+   * with the signal, or after `timeoutMs`.
    *
    * @throws StatekeepError `INSTANCE_ATTACHED`, where someone else holds it.
    */

@@ -160,7 +160,7 @@ test("a server over TLS is reached by those who trust its certificate", async ()
   const { script, address } = await ScriptedServer.start(Memory.method.get, [{}], credentials);
   using trusting = new Client({ address, tls: { rootCertificates: chain, serverName: "state.test" } });
   assert.equal(await trusting.memory.get("s", "k"), undefined);
-  using doubting = new Client({ address, tls: true });
+  using doubting = new Client({ address: address.replace("127.0.0.1", "localhost"), tls: true });
   assert.equal((await failureOf(doubting.memory.get("s", "k"))).code, "UNAVAILABLE");
   script.stop();
 });
@@ -180,6 +180,21 @@ test("a call that takes longer than it may fails with DEADLINE_EXCEEDED", async 
   assert.equal((await failureOf(asking.memory.get("s", "k"))).code, "DEADLINE_EXCEEDED");
   assert.equal((await failureOf(asking.memory.get("s", "k", { timeoutMs: 50 }))).code, "DEADLINE_EXCEEDED");
   script.stop();
+});
+
+test("a call that waits for its server is answered once there is one", async () => {
+  const own = await ServerProcess.start();
+  await own.stop();
+  using asking = new Client({ address: own.address, waitForReady: true });
+  const call = asking.memory.set("s", "k", 1);
+  const again = await ServerProcess.start([], own.address);
+  assert.equal((await call).version, 1n);
+  await again.stop();
+});
+
+test("a call that does not wait fails with UNAVAILABLE where there is no server", async () => {
+  using asking = new Client({ address: "127.0.0.1:1" });
+  assert.equal((await failureOf(asking.memory.get("s", "k"))).code, "UNAVAILABLE");
 });
 
 test("a signal ends a call, with its reason", async () => {
@@ -202,6 +217,13 @@ test("closing the client ends its calls, and every one after it", async () => {
   assert.equal((await failureOf(asking.memory.get("s", "k"))).code, "CANCELLED");
   asking.close();
   script.stop();
+});
+
+test("a client that was not closed lets the program end", () => {
+  const program = `import { Client } from "statekeep"; await new Client().memory.set("s", "k", 1); console.log("done")`;
+  const environment = { ...process.env, STATEKEEP_ADDRESS: server.address };
+  const arguments_ = ["--input-type=module", "--eval", program];
+  assert.equal(execFileSync(process.execPath, arguments_, { env: environment, timeout: 20_000 }).toString(), "done\n");
 });
 
 test("all pages are walked, each item once", async () => {

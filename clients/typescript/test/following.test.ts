@@ -328,7 +328,7 @@ test(
     });
     const store = ["--store", `sqlite:${join(folder, "state.db")}`];
     let own = await ServerProcess.start(store);
-    const asking = new Client({ address: own.address });
+    const asking = new Client({ address: own.address, waitForReady: true });
     const tail = asking.state.streamHistory("t", { follow: true });
     const watch = asking.memory.watch("s", { afterRevision: 0, includeValues: true });
     for (let life = 0; life < 3; life++) {

@@ -113,7 +113,7 @@ export class ScriptedServer<I extends DescMessage, O extends DescMessage> {
       responseDeserialize: (bytes: Buffer) => fromBinary(method.output, bytes),
     };
     const handler = method.methodKind === "unary" ? this.#answer.bind(this) : this.#stream.bind(this);
-    this.#server.addService({ [method.name]: definition }, { [method.name]: handler } as never);
+    this.#server.addService({ [method.name]: definition }, { [method.name]: handler });
   }
 
   static async start<I extends DescMessage, O extends DescMessage>(

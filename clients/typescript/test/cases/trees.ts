@@ -108,7 +108,7 @@ export function recordTree(record: Message | undefined): Tree {
     alwaysEmitImplicit: true,
     useProtoFieldName: true,
   });
-  return withoutJsonHabits(tree as Tree);
+  return withoutJsonHabits(tree);
 }
 
 export function recordTrees(records: readonly Message[]): Tree[] {
