@@ -4,6 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 PROTOS := $(shell find proto/statekeep -name '*.proto')
 STUBS  := clients/python
+STUBS_TYPESCRIPT := clients/typescript/src/gen
 
 .DEFAULT_GOAL := generate
 .PHONY: generate stubs-python stubs-go run test test-clients lint format bench check-generated clean help
