@@ -15,7 +15,7 @@ use tonic::{Response, Status, Streaming};
 use crate::{Error, Result, call::pause, connection::Connection};
 
 /// A stream that is being opened.
-pub type Opening<M> = Pin<Box<dyn Future<Output = Result<Response<Streaming<M>>, Status>> + Send>>;
+pub(crate) type Opening<M> = Pin<Box<dyn Future<Output = Result<Response<Streaming<M>>, Status>> + Send>>;
 
 /// Where a read stands: what it has handed out, and so how it goes on from there.
 pub trait Place: Unpin + Send {
