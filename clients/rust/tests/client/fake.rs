@@ -29,7 +29,7 @@ pub enum Does {
 
 /// What the server saw.
 pub enum Seen {
-    Call(Parts),
+    Call(Box<Parts>),
     Cancelled,
 }
 
@@ -73,7 +73,7 @@ impl Fake {
 
     pub async fn call(&mut self) -> Parts {
         match self.seen().await {
-            Seen::Call(parts) => parts,
+            Seen::Call(parts) => *parts,
             Seen::Cancelled => panic!("a call was cancelled"),
         }
     }
@@ -95,7 +95,7 @@ async fn serve(socket: impl AsyncRead + AsyncWrite + Unpin, does: Does, tell: Un
     let mut waiting = Vec::new();
     while let Some(Ok((request, mut respond))) = connection.accept().await {
         let (parts, body): (_, RecvStream) = Request::into_parts(request);
-        drop(tell.send(Seen::Call(parts)));
+        drop(tell.send(Seen::Call(Box::new(parts))));
         match &does {
             Does::Fail(status) => {
                 drop(respond.send_response(status.clone().into_http::<()>(), true));

@@ -21,11 +21,10 @@ fn the_readme_shows_the_example() {
 fn the_readme_of_the_repository_shows_its_heart() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../README.md");
     let readme = std::fs::read_to_string(path).expect("the repository has a README");
-    let begin = EXAMPLE.find("    let memory").expect("the example has Memory");
-    let end = EXAMPLE[begin..].find("\n\n").expect("then comes StateStore") + begin;
-    let heart: String =
-        EXAMPLE[begin..end].lines().map(|line| format!("{}\n", line.trim_start_matches("    "))).collect();
-    assert!(heart.lines().all(|line| readme.contains(line.trim())), "README.md does not have:\n{heart}");
+    let (_, from_client) = EXAMPLE.split_once("    let client").expect("the example has a client");
+    let (memory, _) = from_client.split_once("\n\n    // StateStore").expect("after Memory comes StateStore");
+    let heart = format!("let client{}\n", memory.replace("\n    ", "\n"));
+    assert!(readme.contains(&format!("```rust\n{heart}```\n")), "README.md does not have:\n{heart}");
 }
 
 #[tokio::test]
