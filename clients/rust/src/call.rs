@@ -94,14 +94,10 @@ impl<R: Rpc> Call<R> {
     }
 
     async fn answer(self) -> Result<R::Output> {
+        let Some(timeout) = self.timeout else { return self.tried(None).await };
         // A timeout that no clock reaches is none.
-        let deadline = self.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        match deadline {
-            Some(deadline) => {
-                timeout_at(deadline, self.tried(Some(deadline))).await.unwrap_or_else(|_| Err(Error::late()))
-            }
-            None => self.tried(None).await,
-        }
+        let Some(deadline) = Instant::now().checked_add(timeout) else { return self.tried(None).await };
+        timeout_at(deadline, self.tried(Some(deadline))).await.unwrap_or_else(|_| Err(Error::late(timeout)))
     }
 
     async fn tried(self, deadline: Option<Instant>) -> Result<R::Output> {

@@ -172,8 +172,8 @@ impl Error {
         Self::new(Code::InvalidArgument, message)
     }
 
-    pub(crate) fn late() -> Self {
-        Self::new(Code::DeadlineExceeded, "no answer came within the timeout")
+    pub(crate) fn late(timeout: Duration) -> Self {
+        Self::new(Code::DeadlineExceeded, format!("not done within the timeout of {timeout:?}"))
     }
 
     /// For an answer that lacks what the contract has in it.

@@ -9,7 +9,7 @@ use std::{
 };
 
 use futures_core::Stream;
-use tokio::time::{Instant, Sleep, sleep, sleep_until};
+use tokio::time::{Instant, Sleep, sleep};
 use tonic::{Response, Status, Streaming};
 
 use crate::{Error, Result, call::pause, connection::Connection};
@@ -97,7 +97,7 @@ impl<P: Place> Reading<P> {
         self.place.revision()
     }
 
-    /// Whether all that was there when the read began was handed out.
+    /// Whether all that was there when the read began was handed out. Never true of a key's versions, which end instead.
     pub fn caught_up(&self) -> bool {
         self.place.caught_up()
     }
@@ -132,8 +132,10 @@ impl<P: Place> Reading<P> {
 
     /// Takes one step nearer to the next message.
     fn poll_step(&mut self, context: &mut Context<'_>) -> Poll<Result<()>> {
-        if self.is_late(context) {
-            return Poll::Ready(self.end(Error::late()));
+        if let Some(timeout) = self.timeout
+            && self.is_late(timeout, context)
+        {
+            return Poll::Ready(self.end(Error::late(timeout)));
         }
         let outcome = match &mut self.state {
             Stage::Ended => Ok(()),
@@ -197,13 +199,9 @@ impl<P: Place> Reading<P> {
     }
 
     /// Whether the timeout is over. It begins with the first step.
-    fn is_late(&mut self, context: &mut Context<'_>) -> bool {
-        let end = self.timeout.and_then(|timeout| Instant::now().checked_add(timeout));
-        if let (None, Some(end)) = (&self.deadline, end) {
-            self.deadline = Some(Box::pin(sleep_until(end)));
-        }
-        let late = self.deadline.as_mut().is_some_and(|deadline| deadline.as_mut().poll(context).is_ready());
-        late && !matches!(self.state, Stage::Ended)
+    fn is_late(&mut self, timeout: Duration, context: &mut Context<'_>) -> bool {
+        let deadline = self.deadline.get_or_insert_with(|| Box::pin(sleep(timeout)));
+        deadline.as_mut().poll(context).is_ready() && !matches!(self.state, Stage::Ended)
     }
 }
 

@@ -39,7 +39,7 @@ impl Scratch {
             Ok(Attachment { instance_id: first.instance_id, answers })
         };
         match self.connection.timeout() {
-            Some(timeout) => tokio::time::timeout(timeout, open).await.unwrap_or_else(|_| Err(Error::late())),
+            Some(timeout) => tokio::time::timeout(timeout, open).await.unwrap_or_else(|_| Err(Error::late(timeout))),
             None => open.await,
         }
     }

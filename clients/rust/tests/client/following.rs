@@ -43,6 +43,7 @@ async fn a_follower_whose_connection_is_cut_loses_and_repeats_nothing() {
         seen.extend(sequences(&mut tail, 200).await);
     }
     assert_eq!(seen, (1..=1003).collect::<Vec<_>>());
+    assert!(relay.connections() >= 5);
     let mut version = 0;
     while version < 5 {
         let entry = within(watch.try_next()).await.expect("it can be read").expect("it goes on");
@@ -52,18 +53,25 @@ async fn a_follower_whose_connection_is_cut_loses_and_repeats_nothing() {
 }
 
 #[tokio::test]
-async fn a_history_whose_connection_is_cut_is_read_to_its_end() {
+async fn a_history_whose_connection_is_cut_is_read_to_its_end_and_no_further() {
     let server = Server::start().await;
     let relay = Relay::start(&server.address).await;
-    append(&server.client().await, 20_000).await;
+    let writer = server.client().await;
+    let text = "x".repeat(1000); // in all more than the client takes in before it is read
+    for _ in 0..12 {
+        let events = (0..1000).map(|_| NewEvent::new("step").data(Value::text(&text)));
+        writer.state().append_events("t", events).await.expect("they are stored");
+    }
     let client = Client::builder().address(&relay.address).token("").connect().await.expect("the relay passes on");
-    let mut history = client.state().stream_history("t");
+    let mut history = client.state().stream_history("t").last(11_000);
     let mut seen = sequences(&mut history, 1).await;
     relay.cut();
+    append(&writer, 1).await;
     while let Some(event) = within(history.try_next()).await.expect("it can be read") {
         seen.push(event.sequence);
     }
-    assert_eq!(seen, (1..=20_000).collect::<Vec<_>>());
+    assert_eq!(seen, (1001..=12_000).collect::<Vec<_>>());
+    assert!(relay.connections() > 1, "all of it came before the cut");
 }
 
 #[tokio::test]

@@ -16,6 +16,7 @@ pub struct Relay {
     pub address: String,
     cuts: watch::Sender<u32>,
     sent: Arc<AtomicU64>,
+    connections: Arc<AtomicU64>,
     task: JoinHandle<()>,
 }
 
@@ -25,13 +26,19 @@ impl Relay {
         let address = listener.local_addr().expect("an address").to_string();
         let (cuts, cut) = watch::channel(0);
         let sent = Arc::new(AtomicU64::new(0));
-        let task = tokio::spawn(accept(listener, to.to_owned(), cut, sent.clone()));
-        Self { address, cuts, sent, task }
+        let connections = Arc::new(AtomicU64::new(0));
+        let task = tokio::spawn(accept(listener, to.to_owned(), cut, sent.clone(), connections.clone()));
+        Self { address, cuts, sent, connections, task }
     }
 
     /// Cuts every connection.
     pub fn cut(&self) {
         self.cuts.send_modify(|times| *times += 1);
+    }
+
+    /// How many connections there were so far.
+    pub fn connections(&self) -> u64 {
+        self.connections.load(Ordering::Relaxed)
     }
 
     /// How many bytes clients have sent so far.
@@ -47,10 +54,17 @@ impl Drop for Relay {
     }
 }
 
-async fn accept(listener: TcpListener, to: String, cut: watch::Receiver<u32>, sent: Arc<AtomicU64>) {
+async fn accept(
+    listener: TcpListener,
+    to: String,
+    cut: watch::Receiver<u32>,
+    sent: Arc<AtomicU64>,
+    connections: Arc<AtomicU64>,
+) {
     while let Ok((client, _)) = listener.accept().await {
         let (mut cut, sent, to) = (cut.clone(), sent.clone(), to.clone());
         cut.mark_unchanged();
+        connections.fetch_add(1, Ordering::Relaxed);
         tokio::spawn(async move {
             if let Ok(server) = TcpStream::connect(to).await {
                 tokio::select! {
