@@ -53,6 +53,7 @@ check-generated: $(VENV)/.dev ## Fail where the committed stubs are not what pro
 
 clean: ## Remove what the tasks made
 	rm -rf $(VENV) .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
+	rm -rf clients/rust/target clients/rust/Cargo.lock
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help: ## List the tasks
