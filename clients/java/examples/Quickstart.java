@@ -12,12 +12,15 @@ class Quickstart {
     try (StatekeepClient client = StatekeepClient.connect()) {
       Scope app = Scope.namespace("app");
       client.memory().set(app, "user/name", Value.jsonOf(Map.of("first", "Ada")));
-      client.memory().get(app, "user/name").ifPresent(entry -> System.out.println(entry.value()));
+      Value name = client.memory().get(app, "user/name").orElseThrow().value().orElseThrow();
+      System.out.println(name.asJson().node().get("first").asString());
 
       client.state().appendNextEvent("chat-1", NewEvent.of("message", Value.text("hello")));
       try (RecordStream<Event> history = client.state().streamHistory("chat-1")) {
-        history.forEachRemaining(
-            event -> System.out.println(event.sequence() + " " + event.type()));
+        while (history.hasNext()) {
+          Event event = history.next();
+          System.out.println(event.sequence() + " " + event.data().orElseThrow().asText());
+        }
       }
     }
   }

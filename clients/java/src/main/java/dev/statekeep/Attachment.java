@@ -34,7 +34,7 @@ public final class Attachment implements AutoCloseable {
 
   private static String answered(Calls calls, ServerStream<ScratchAttachResponse> stream) {
     try {
-      ScratchAttachResponse answer = stream.poll(calls.timeout().toNanos());
+      ScratchAttachResponse answer = stream.poll(Calls.nanos(calls.timeout()));
       if (answer != null) {
         return answer.getInstanceId();
       }

@@ -20,12 +20,17 @@ record Calls(Connection connection, Duration timeout, Duration readTimeout) {
 
   <T> RecordStream<T> read(Place<?, T> place) {
     Deadline deadline =
-        readTimeout == null ? null : Deadline.after(readTimeout.toNanos(), TimeUnit.NANOSECONDS);
+        readTimeout == null ? null : Deadline.after(nanos(readTimeout), TimeUnit.NANOSECONDS);
     return RecordStream.open(connection, place, Patience.reading(), deadline);
   }
 
   <T> RecordStream<T> follow(Place<?, T> place, Duration retryFor) {
     return RecordStream.open(connection, place, Patience.following(retryFor), null);
+  }
+
+  /** The nanoseconds of a time; of one that has too many, as many as there are. */
+  static long nanos(Duration time) {
+    return TimeUnit.NANOSECONDS.convert(time);
   }
 
   /** An id by which the server knows a retry again. */

@@ -42,6 +42,34 @@ final class Channels {
           ScratchGrpc.getCloseMethod(),
           StateStoreGrpc.getDeleteThreadMethod());
 
+  private static final Map<String, Object> SERVICE_CONFIG =
+      Map.of(
+          "methodConfig",
+          List.of(
+              Map.of(
+                  "name",
+                  Stream.of(
+                          MemoryGrpc.getServiceDescriptor(),
+                          ScratchGrpc.getServiceDescriptor(),
+                          StateStoreGrpc.getServiceDescriptor())
+                      .map(ServiceDescriptor::getMethods)
+                      .flatMap(methods -> methods.stream())
+                      .filter(Channels::isRepeated)
+                      .map(Channels::name)
+                      .toList(),
+                  "retryPolicy",
+                  Map.of(
+                      "maxAttempts",
+                      4.0,
+                      "initialBackoff",
+                      "0.1s",
+                      "maxBackoff",
+                      "1s",
+                      "backoffMultiplier",
+                      2.0,
+                      "retryableStatusCodes",
+                      List.of("UNAVAILABLE")))));
+
   private Channels() {}
 
   static ManagedChannel open(String address, ChannelCredentials credentials, Duration keepAlive) {
@@ -77,34 +105,6 @@ final class Channels {
     }
     return "dns:///" + address;
   }
-
-  private static final Map<String, Object> SERVICE_CONFIG =
-      Map.of(
-          "methodConfig",
-          List.of(
-              Map.of(
-                  "name",
-                  Stream.of(
-                          MemoryGrpc.getServiceDescriptor(),
-                          ScratchGrpc.getServiceDescriptor(),
-                          StateStoreGrpc.getServiceDescriptor())
-                      .map(ServiceDescriptor::getMethods)
-                      .flatMap(methods -> methods.stream())
-                      .filter(Channels::isRepeated)
-                      .map(Channels::name)
-                      .toList(),
-                  "retryPolicy",
-                  Map.of(
-                      "maxAttempts",
-                      4.0,
-                      "initialBackoff",
-                      "0.1s",
-                      "maxBackoff",
-                      "1s",
-                      "backoffMultiplier",
-                      2.0,
-                      "retryableStatusCodes",
-                      List.of("UNAVAILABLE")))));
 
   // Streams are not repeated: they resume by cursor.
   private static boolean isRepeated(MethodDescriptor<?, ?> method) {

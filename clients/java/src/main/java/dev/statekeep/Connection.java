@@ -50,7 +50,7 @@ final class Connection {
     checkOpen();
     WellFormed.check(request);
     CallOptions options =
-        CallOptions.DEFAULT.withDeadlineAfter(timeout.toNanos(), TimeUnit.NANOSECONDS);
+        CallOptions.DEFAULT.withDeadlineAfter(Calls.nanos(timeout), TimeUnit.NANOSECONDS);
     try {
       return ClientCalls.blockingUnaryCall(
           channel, method, waitForReady ? options.withWaitForReady() : options, request);

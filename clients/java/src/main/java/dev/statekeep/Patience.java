@@ -61,6 +61,6 @@ final class Patience {
     if (!follows || !began) {
       return tries >= TRIES;
     }
-    return retryFor != null && now - lostAt >= retryFor.toNanos();
+    return retryFor != null && now - lostAt >= Calls.nanos(retryFor);
   }
 }

@@ -86,9 +86,10 @@ public final class RecordStream<T> implements Iterator<T>, AutoCloseable {
    * @throws StatekeepException the read failed, and cannot go on
    */
   public Optional<T> poll(Duration timeout) {
-    long until = System.nanoTime() + timeout.toNanos();
+    long nanos = Math.max(Calls.nanos(timeout), 0);
+    long began = System.nanoTime();
     while (!items.hasNext()) {
-      if (!fill(Math.max(until - System.nanoTime(), 0))) {
+      if (!fill(Math.max(nanos - (System.nanoTime() - began), 0))) {
         return Optional.empty();
       }
     }

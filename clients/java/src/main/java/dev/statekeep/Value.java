@@ -3,6 +3,7 @@ package dev.statekeep;
 import java.util.Arrays;
 import java.util.Objects;
 import tools.jackson.core.StreamReadConstraints;
+import tools.jackson.core.StreamWriteConstraints;
 import tools.jackson.core.json.JsonFactory;
 import tools.jackson.core.json.JsonWriteFeature;
 import tools.jackson.databind.DeserializationFeature;
@@ -22,6 +23,35 @@ public sealed interface Value permits Value.Json, Value.Text, Value.Data {
    * @return the media type, maybe empty
    */
   String contentType();
+
+  /**
+   * The text of it: JSON text or plain text, as it was sent.
+   *
+   * @return the text
+   * @throws IllegalStateException it is bytes
+   */
+  default String asText() {
+    if (this instanceof Json json) {
+      return json.text();
+    }
+    if (this instanceof Text text) {
+      return text.text();
+    }
+    throw new IllegalStateException("the value is bytes, not text: see Value.Data");
+  }
+
+  /**
+   * The value as JSON.
+   *
+   * @return the JSON
+   * @throws IllegalStateException it is plain text or bytes
+   */
+  default Json asJson() {
+    if (this instanceof Json json) {
+      return json;
+    }
+    throw new IllegalStateException("the value is a " + getClass().getSimpleName() + ", not JSON");
+  }
 
   /**
    * One JSON text (RFC 8259), kept as it is.
@@ -77,6 +107,8 @@ public sealed interface Value permits Value.Json, Value.Text, Value.Data {
     private static final JsonMapper MAPPER =
         JsonMapper.builder(
                 JsonFactory.builder()
+                    .streamWriteConstraints(
+                        StreamWriteConstraints.builder().maxNestingDepth(512).build())
                     .streamReadConstraints(
                         StreamReadConstraints.builder().maxNestingDepth(512).build())
                     .disable(JsonWriteFeature.WRITE_NAN_AS_STRINGS)
