@@ -14,6 +14,7 @@ import io.grpc.stub.ClientCalls;
 import io.grpc.stub.MetadataUtils;
 import java.time.Duration;
 import java.util.Collections;
+import java.util.EnumSet;
 import java.util.List;
 import java.util.Set;
 import java.util.WeakHashMap;
@@ -24,6 +25,8 @@ import java.util.concurrent.TimeUnit;
 final class Connection {
   private static final Metadata.Key<String> AUTHORIZATION =
       Metadata.Key.of("authorization", Metadata.ASCII_STRING_MARSHALLER);
+  private static final Set<Status.Code> AWAY =
+      EnumSet.of(Status.Code.UNAVAILABLE, Status.Code.DEADLINE_EXCEEDED);
   private static final long CLOSE_SECONDS = 5;
 
   private final ManagedChannel managed;
@@ -71,8 +74,9 @@ final class Connection {
     if (isClosed()) {
       return StatekeepException.closed();
     }
-    if (failure.getStatus().getCode() == Status.Code.UNAVAILABLE) {
-      // gRPC's own pauses grow to two minutes, long after the server is back.
+    if (AWAY.contains(failure.getStatus().getCode())) {
+      // gRPC's own pauses grow to two minutes, long after the server is back. (A call may have
+      // waited for it.)
       managed.resetConnectBackoff();
     }
     return StatekeepException.of(failure);

@@ -91,9 +91,12 @@ class FollowTest {
 
   @Test
   void aFollowerGoesOnAfterKillAndRestartWithoutGapOrRepeat(@TempDir Path folder) throws Exception {
-    assumeTrue(
-        StatekeepServer.hasSqlite(),
-        "SKIPPED: this server has no sqlite store, so none survives kill -9 with its records");
+    boolean hasSqlite = StatekeepServer.hasSqlite();
+    if (!hasSqlite) {
+      System.err.println(
+          "SKIPPED: no record survives kill -9, for this server has no sqlite store");
+    }
+    assumeTrue(hasSqlite, "this server has no sqlite store");
     String store = "sqlite:" + folder.resolve("state.db");
     StatekeepServer server = StatekeepServer.start("--store", store);
     try (StatekeepClient client = StatekeepClient.connect(server.address());
