@@ -107,7 +107,7 @@ final class Channels {
   }
 
   // Streams are not repeated: they resume by cursor.
-  private static boolean isRepeated(MethodDescriptor<?, ?> method) {
+  static boolean isRepeated(MethodDescriptor<?, ?> method) {
     return method.getType() == MethodDescriptor.MethodType.UNARY && !NOT_REPEATED.contains(method);
   }
 

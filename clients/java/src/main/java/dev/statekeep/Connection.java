@@ -12,6 +12,7 @@ import io.grpc.Status;
 import io.grpc.StatusRuntimeException;
 import io.grpc.stub.ClientCalls;
 import io.grpc.stub.MetadataUtils;
+import java.io.IOException;
 import java.time.Duration;
 import java.util.Collections;
 import java.util.EnumSet;
@@ -54,9 +55,17 @@ final class Connection {
     WellFormed.check(request);
     CallOptions options =
         CallOptions.DEFAULT.withDeadlineAfter(Calls.nanos(timeout), TimeUnit.NANOSECONDS);
+    CallOptions used = waitForReady ? options.withWaitForReady() : options;
     try {
-      return ClientCalls.blockingUnaryCall(
-          channel, method, waitForReady ? options.withWaitForReady() : options, request);
+      return ClientCalls.blockingUnaryCall(channel, method, used, request);
+    } catch (StatusRuntimeException failure) {
+      if (!isMistakenForUnknown(failure) || !Channels.isRepeated(method)) {
+        throw failed(failure);
+      }
+    }
+    // gRPC tries again by itself, but not what it took for something else.
+    try {
+      return ClientCalls.blockingUnaryCall(channel, method, used, request);
     } catch (StatusRuntimeException failure) {
       throw failed(failure);
     }
@@ -74,12 +83,29 @@ final class Connection {
     if (isClosed()) {
       return StatekeepException.closed();
     }
-    if (AWAY.contains(failure.getStatus().getCode())) {
+    StatusRuntimeException told = failure;
+    if (isMistakenForUnknown(failure)) {
+      told =
+          Status.UNAVAILABLE
+              .withDescription(failure.getStatus().getDescription())
+              .withCause(failure)
+              .asRuntimeException();
+    }
+    if (AWAY.contains(told.getStatus().getCode())) {
       // gRPC's own pauses grow to two minutes, long after the server is back. (A call may have
       // waited for it.)
       managed.resetConnectBackoff();
     }
-    return StatekeepException.of(failure);
+    return StatekeepException.of(told);
+  }
+
+  /**
+   * Whether a connection was lost while a call began: grpc-java calls that UNKNOWN (its issue
+   * 10120).
+   */
+  static boolean isMistakenForUnknown(StatusRuntimeException failure) {
+    return failure.getStatus().getCode() == Status.Code.UNKNOWN
+        && failure.getStatus().getCause() instanceof IOException;
   }
 
   boolean isClosed() {

@@ -14,6 +14,7 @@ import io.grpc.stub.ServerCallStreamObserver;
 import io.grpc.stub.StreamObserver;
 import java.io.File;
 import java.io.InputStream;
+import java.nio.channels.ClosedChannelException;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.security.KeyStore;
@@ -129,6 +130,22 @@ class CallTest {
       assertEquals(Reason.STORE_UNAVAILABLE, error.reason());
       assertTrue(memory.failures.isEmpty(), "it was not tried again");
       assertEquals(Optional.empty(), client.memory().get(SCOPE, "k"));
+    }
+  }
+
+  @Test
+  void aConnectionLostWhileACallBeganIsUnavailableButNoServersUnknown() throws Exception {
+    Status lost = Status.UNKNOWN.withCause(new ClosedChannelException());
+    assertTrue(Connection.isMistakenForUnknown(lost.asRuntimeException()));
+
+    Failing memory = new Failing(Status.UNKNOWN.asRuntimeException());
+    try (FakeServer server = new FakeServer(memory);
+        StatekeepClient client = StatekeepClient.connect(server.address())) {
+      var error =
+          assertThrows(
+              StatekeepException.class, () -> client.memory().set(SCOPE, "k", Value.text("x")));
+      assertEquals(Status.Code.UNKNOWN, error.code());
+      assertEquals(1, memory.requestIds.size(), "it was tried again");
     }
   }
 

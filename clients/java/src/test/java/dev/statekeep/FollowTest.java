@@ -103,20 +103,48 @@ class FollowTest {
         RecordStream<Event> tail = client.state().tail(BRANCH);
         RecordStream<Entry> watch =
             client.memory().watch(SCOPE, options -> options.afterRevision(0))) {
+      var writing = new FutureTask<>(() -> writeThroughOutages(client, 400), null);
+      new Thread(writing).start();
       for (int round = 0; round < 3; round++) {
-        int first = round * 10;
-        append(client, first + 1, first + 5);
-        client.memory().set(SCOPE, "k", Value.text("x"));
-        assertEquals(numbers(first + 1, first + 5), sequences(tail, 5));
-        assertEquals(round + 1, watch.poll(LONG).orElseThrow().version());
-        append(client, first + 6, first + 9);
+        assertEquals(numbers(round * 100 + 1, round * 100 + 100), sequences(tail, 100));
         server.kill();
         server = StatekeepServer.startAt(server.address(), "--store", store);
-        append(client, first + 10, first + 10);
-        assertEquals(numbers(first + 6, first + 10), sequences(tail, 5));
+      }
+      assertEquals(numbers(301, 400), sequences(tail, 100));
+      writing.get(LONG.toSeconds(), TimeUnit.SECONDS);
+      assertEquals(Optional.empty(), tail.poll(Duration.ofMillis(200)), "nothing comes twice");
+      for (long version : numbers(1, 400)) {
+        assertEquals(version, watch.poll(LONG).orElseThrow().version());
       }
     } finally {
       server.close();
+    }
+  }
+
+  /**
+   * Appends events and sets a key so many times, each again with its own id until it was answered.
+   */
+  private static void writeThroughOutages(StatekeepClient client, int count) {
+    long giveUp = System.nanoTime() + LONG.toNanos() * 3 / 2;
+    for (int number = 1; number <= count; number++) {
+      NewEvent event = NewEvent.of("note").withId("e" + number);
+      String requestId = "r" + number;
+      Write write = Write.of("k", Value.json("" + number));
+      untilAnswered(giveUp, () -> client.state().appendNextEvent(BRANCH, event));
+      untilAnswered(giveUp, () -> client.memory().set(SCOPE, write, requestId));
+    }
+  }
+
+  private static void untilAnswered(long giveUp, Runnable call) {
+    while (true) {
+      try {
+        call.run();
+        return;
+      } catch (StatekeepException.Unavailable away) {
+        if (System.nanoTime() > giveUp) {
+          throw away;
+        }
+      }
     }
   }
 
@@ -327,6 +355,10 @@ class FollowTest {
                 StatekeepException.FailedPrecondition.class, () -> client.scratch().attach("run"));
         assertEquals(Reason.INSTANCE_ATTACHED, error.reason());
         assertEquals(List.of("k"), client.scratch().list("run"));
+      }
+      long giveUp = System.nanoTime() + LONG.toNanos();
+      while (!client.scratch().list("run").isEmpty()) {
+        assertTrue(System.nanoTime() < giveUp, "the instance did not end");
       }
     }
   }
