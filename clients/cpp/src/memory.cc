@@ -143,7 +143,7 @@ std::optional<MemoryEntry> Memory::Get(const Scope& scope, std::string key, GetO
   if (options.version) request.set_version(*options.version);
   request.set_include_deleted(options.include_deleted);
   auto response = connection_->Call(connection_->memory, &Stub::Get, request, options.call);
-  return internal::TakenIf(response.has_entry(), response.mutable_entry());
+  return internal::TakenIf(response, &v1::MemoryGetResponse::has_entry, &v1::MemoryGetResponse::mutable_entry);
 }
 
 MemoryBatch Memory::BatchGet(const Scope& scope, std::vector<std::string> keys, CallOptions options) {
@@ -183,7 +183,7 @@ std::optional<MemoryEntry> Memory::Delete(const Scope& scope, std::string key, D
   request.set_request_id(IdOr(std::move(options.request_id)));
   SetWriter(request, std::move(options.writer));
   auto response = connection_->Call(connection_->memory, &Stub::Delete, request, options.call);
-  return internal::TakenIf(response.has_entry(), response.mutable_entry());
+  return internal::TakenIf(response, &v1::MemoryDeleteResponse::has_entry, &v1::MemoryDeleteResponse::mutable_entry);
 }
 
 Purged Memory::Purge(const Scope& scope, std::string key, PurgeOptions options) {

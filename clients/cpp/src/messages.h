@@ -8,6 +8,7 @@
 #include <chrono>
 #include <iterator>
 #include <optional>
+#include <utility>
 #include <string>
 #include <vector>
 
@@ -35,9 +36,11 @@ std::vector<Item> Taken(google::protobuf::RepeatedPtrField<Item>* items) {
   return {std::make_move_iterator(items->begin()), std::make_move_iterator(items->end())};
 }
 
-template <class Item>
-std::optional<Item> TakenIf(bool there, Item* item) {
-  return there ? std::optional<Item>(std::move(*item)) : std::nullopt;
+// A message's part, where it is there: `has` is asked before `take`, which would make the part.
+template <class Message, class Item>
+std::optional<Item> TakenIf(Message& message, bool (Message::*has)() const, Item* (Message::*take)()) {
+  if (!(message.*has)()) return std::nullopt;
+  return std::move(*(message.*take)());
 }
 
 }  // namespace statekeep::internal

@@ -156,7 +156,8 @@ std::optional<Checkpoint> State::LatestCheckpoint(std::string thread_id, LatestC
   SetPlace(request, std::move(thread_id), std::move(options.branch));
   if (options.at_event_id) request.set_at_event_id(std::move(*options.at_event_id));
   auto response = connection_->Call(connection_->state, &Stub::LatestCheckpoint, request, options.call);
-  return internal::TakenIf(response.has_checkpoint(), response.mutable_checkpoint());
+  return internal::TakenIf(response, &v1::LatestCheckpointResponse::has_checkpoint,
+                           &v1::LatestCheckpointResponse::mutable_checkpoint);
 }
 
 Pages<Checkpoint> State::ListCheckpoints(std::string thread_id, ListCheckpointsOptions options) {
@@ -195,8 +196,8 @@ Forked State::Fork(std::string thread_id, std::string from_event_id, ForkOptions
   request.set_request_id(IdOr(std::move(options.request_id)));
   auto response = connection_->Call(connection_->state, &Stub::Fork, request, options.call);
   return {std::move(*response.mutable_branch()),
-          internal::TakenIf(response.has_checkpoint(), response.mutable_checkpoint()),
-          internal::TakenIf(response.has_event(), response.mutable_event())};
+          internal::TakenIf(response, &v1::ForkResponse::has_checkpoint, &v1::ForkResponse::mutable_checkpoint),
+          internal::TakenIf(response, &v1::ForkResponse::has_event, &v1::ForkResponse::mutable_event)};
 }
 
 Pages<Branch> State::ListBranches(std::string thread_id, ListBranchesOptions options) {

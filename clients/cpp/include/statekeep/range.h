@@ -49,7 +49,7 @@ class InputRange {
       return *this;
     }
     void operator++(int) { ++*this; }
-    friend bool operator==(const iterator& self, std::default_sentinel_t) { return !self.range_->current_; }
+    bool operator==(std::default_sentinel_t) const { return !range_->current_; }
 
    private:
     friend InputRange;
