@@ -391,9 +391,8 @@ Tree Fork(const Client& client, Args& args) {
   }
   args.Done();
   const auto forked = client.state().Fork(thread, event, std::move(options));
-  return {{"branch", TreeOf(forked.branch)},
-          {"checkpoint", TreeOf(forked.checkpoint)},
-          {"event", TreeOf(forked.event)}};
+  return {
+      {"branch", TreeOf(forked.branch)}, {"checkpoint", TreeOf(forked.checkpoint)}, {"event", TreeOf(forked.event)}};
 }
 
 Tree ListBranches(const Client& client, Args& args) {

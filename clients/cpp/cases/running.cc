@@ -32,7 +32,8 @@ void AddCases(const Tree& file, const std::filesystem::path& folder, std::vector
       found.push_back(std::move(made));
       continue;
     }
-    for (auto& [name, value] : OdditiesOf(folder)) found.push_back({made.id + "/" + name, made.steps, made.needs, value});
+    for (auto& [name, value] : OdditiesOf(folder))
+      found.push_back({made.id + "/" + name, made.steps, made.needs, value});
   }
 }
 

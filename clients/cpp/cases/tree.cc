@@ -41,8 +41,10 @@ std::string Unbase64(const std::string& text) {
 }
 
 Tree TreeOfValue(const statekeep::Value& value) {
-  if (value.kind_case() == statekeep::Value::kJson) return {{"json", value.json()}, {"content_type", value.content_type()}};
-  if (value.kind_case() == statekeep::Value::kText) return {{"text", value.text()}, {"content_type", value.content_type()}};
+  if (value.kind_case() == statekeep::Value::kJson)
+    return {{"json", value.json()}, {"content_type", value.content_type()}};
+  if (value.kind_case() == statekeep::Value::kText)
+    return {{"text", value.text()}, {"content_type", value.content_type()}};
   if (value.kind_case() == statekeep::Value::kData)
     return {{"data", Base64(value.data())}, {"content_type", value.content_type()}};
   return nullptr;
@@ -174,9 +176,10 @@ Tree TreeOf(const Message& message) {
 
 Tree TreeOf(const statekeep::Error& error, const Tree& right) {
   static constexpr std::array kCodes = {
-      "OK",        "CANCELLED",       "UNKNOWN",   "INVALID_ARGUMENT", "DEADLINE_EXCEEDED",   "NOT_FOUND", "ALREADY_EXISTS",
-      "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "ABORTED", "OUT_OF_RANGE", "UNIMPLEMENTED",
-      "INTERNAL",  "UNAVAILABLE",     "DATA_LOSS", "UNAUTHENTICATED"};
+      "OK",        "CANCELLED",      "UNKNOWN",           "INVALID_ARGUMENT",   "DEADLINE_EXCEEDED",
+      "NOT_FOUND", "ALREADY_EXISTS", "PERMISSION_DENIED", "RESOURCE_EXHAUSTED", "FAILED_PRECONDITION",
+      "ABORTED",   "OUT_OF_RANGE",   "UNIMPLEMENTED",     "INTERNAL",           "UNAVAILABLE",
+      "DATA_LOSS", "UNAUTHENTICATED"};
   const auto& fields = error.fields();
   auto field = fields.find(right.value("field", ""));
   if (field == fields.end()) field = fields.begin();

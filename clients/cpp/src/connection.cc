@@ -80,8 +80,7 @@ grpc::ChannelArguments ArgumentsOf(const ClientOptions& options) {
   arguments.SetInt(GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
   arguments.SetInt(GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 5'000);
   AddKeepalive(arguments, options);
-  if (options.tls && !options.tls->server_name.empty())
-    arguments.SetSslTargetNameOverride(options.tls->server_name);
+  if (options.tls && !options.tls->server_name.empty()) arguments.SetSslTargetNameOverride(options.tls->server_name);
   return arguments;
 }
 

@@ -18,24 +18,15 @@ std::exception_ptr Made(const std::string& message, ErrorDetails details) {
 
 // The Errors table of the contract, turned around.
 const std::unordered_map<std::string_view, Make> kByReason = {
-    {"INVALID_FIELD", Made<InvalidFieldError>},
-    {"VALUE_TOO_LARGE", Made<ValueTooLargeError>},
-    {"REQUEST_ID_REUSED", Made<RequestIdReusedError>},
-    {"VERSION_MISMATCH", Made<VersionMismatchError>},
-    {"SEQUENCE_MISMATCH", Made<SequenceMismatchError>},
-    {"EVENT_EXISTS", Made<EventExistsError>},
-    {"BRANCH_EXISTS", Made<BranchExistsError>},
-    {"EVENT_NOT_FOUND", Made<EventNotFoundError>},
-    {"THREAD_NOT_FOUND", Made<ThreadNotFoundError>},
-    {"BRANCH_NOT_FOUND", Made<BranchNotFoundError>},
-    {"REVISION_GONE", Made<RevisionGoneError>},
-    {"REVISION_AHEAD", Made<RevisionAheadError>},
-    {"HISTORY_TOO_LARGE", Made<HistoryTooLargeError>},
-    {"LIMIT_REACHED", Made<LimitReachedError>},
-    {"SHUTTING_DOWN", Made<ShuttingDownError>},
-    {"STORE_UNAVAILABLE", Made<StoreUnavailableError>},
-    {"INSTANCE_ATTACHED", Made<InstanceAttachedError>},
-    {"UNAUTHENTICATED", Made<UnauthenticatedError>},
+    {"INVALID_FIELD", Made<InvalidFieldError>},         {"VALUE_TOO_LARGE", Made<ValueTooLargeError>},
+    {"REQUEST_ID_REUSED", Made<RequestIdReusedError>},  {"VERSION_MISMATCH", Made<VersionMismatchError>},
+    {"SEQUENCE_MISMATCH", Made<SequenceMismatchError>}, {"EVENT_EXISTS", Made<EventExistsError>},
+    {"BRANCH_EXISTS", Made<BranchExistsError>},         {"EVENT_NOT_FOUND", Made<EventNotFoundError>},
+    {"THREAD_NOT_FOUND", Made<ThreadNotFoundError>},    {"BRANCH_NOT_FOUND", Made<BranchNotFoundError>},
+    {"REVISION_GONE", Made<RevisionGoneError>},         {"REVISION_AHEAD", Made<RevisionAheadError>},
+    {"HISTORY_TOO_LARGE", Made<HistoryTooLargeError>},  {"LIMIT_REACHED", Made<LimitReachedError>},
+    {"SHUTTING_DOWN", Made<ShuttingDownError>},         {"STORE_UNAVAILABLE", Made<StoreUnavailableError>},
+    {"INSTANCE_ATTACHED", Made<InstanceAttachedError>}, {"UNAUTHENTICATED", Made<UnauthenticatedError>},
     {"PERMISSION_DENIED", Made<PermissionDeniedError>},
 };
 

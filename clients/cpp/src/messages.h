@@ -8,8 +8,8 @@
 #include <chrono>
 #include <iterator>
 #include <optional>
-#include <utility>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace statekeep::internal {
@@ -29,7 +29,6 @@ inline google::protobuf::Timestamp TimestampOf(std::chrono::system_clock::time_p
   timestamp.set_nanos(static_cast<std::int32_t>(rest.count()));
   return timestamp;
 }
-
 
 template <class Item>
 std::vector<Item> Taken(google::protobuf::RepeatedPtrField<Item>* items) {

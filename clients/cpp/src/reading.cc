@@ -24,8 +24,8 @@ std::optional<milliseconds> AskedFor(const std::exception_ptr& error) {
 // Up to twice as long, or everyone who lost the same server would come back at once.
 milliseconds Spread(milliseconds pause) {
   thread_local std::minstd_rand random{std::random_device{}()};
-  return milliseconds(static_cast<milliseconds::rep>(
-      static_cast<double>(pause.count()) * std::uniform_real_distribution<>(1, 2)(random)));
+  return milliseconds(static_cast<milliseconds::rep>(static_cast<double>(pause.count()) *
+                                                     std::uniform_real_distribution<>(1, 2)(random)));
 }
 
 }  // namespace

@@ -115,8 +115,10 @@ TEST_F(Connecting, ReachesAServerOnAUnixSocket) {
 TEST_F(Connecting, TrustsTheCertificatesItIsGiven) {
   const TemporaryFolder folder;
   const auto file = [&folder](const char* name) { return (folder.path() / name).string(); };
-  OutputOf("openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=statekeep.test -addext "
-           "subjectAltName=DNS:statekeep.test -keyout " + file("key") + " -out " + file("cert") + " 2>/dev/null");
+  OutputOf(
+      "openssl req -x509 -newkey rsa:2048 -nodes -days 2 -subj /CN=statekeep.test -addext "
+      "subjectAltName=DNS:statekeep.test -keyout " +
+      file("key") + " -out " + file("cert") + " 2>/dev/null");
   const auto read = [](const std::string& path) {
     std::ostringstream text;
     text << std::ifstream(path).rdbuf();

@@ -87,7 +87,8 @@ TEST(Following, IsToldThatARestartedServerHasLostItsRevisions) {
 }
 
 TEST(Following, ResumesWithoutAGapOrARepeatWhenTheServerIsKilledAndStartedAgain) {
-  if (!ServeKnows("sqlite")) GTEST_SKIP() << "this server keeps nothing across a restart: it has no --store sqlite:PATH";
+  if (!ServeKnows("sqlite"))
+    GTEST_SKIP() << "this server keeps nothing across a restart: it has no --store sqlite:PATH";
   const TemporaryFolder folder;
   const std::vector<std::string> flags = {"--store", "sqlite:" + (folder.path() / "store").string()};
   auto server = std::make_unique<ServerProcess>(flags);

@@ -28,8 +28,7 @@ struct ErrorDetails {
 /// The base of every error that a call throws. `what()` says in words what happened.
 class Error : public std::runtime_error {
  public:
-  Error(const std::string& message, ErrorDetails details)
-      : std::runtime_error(message), details_(std::move(details)) {}
+  Error(const std::string& message, ErrorDetails details) : std::runtime_error(message), details_(std::move(details)) {}
 
   grpc::StatusCode code() const noexcept { return details_.code; }
   const std::string& reason() const noexcept { return details_.reason; }
