@@ -6,7 +6,7 @@ PROTOS := $(shell find proto/statekeep -name '*.proto')
 STUBS  := clients/python
 
 .DEFAULT_GOAL := generate
-.PHONY: generate stubs-python run test test-clients lint format bench check-generated clean help
+.PHONY: generate stubs-python stubs-cpp run test test-clients lint format bench check-generated clean help
 
 generate: stubs-python ## Regenerate the stubs of every client language from proto/
 
@@ -14,6 +14,9 @@ stubs-python: $(VENV)/.dev ## Regenerate the Python stubs, with their type stubs
 	@$(BIN)/python -m grpc_tools.protoc -Iproto --plugin=protoc-gen-mypy=$(BIN)/protoc-gen-mypy \
 	  --plugin=protoc-gen-mypy_grpc=$(BIN)/protoc-gen-mypy_grpc \
 	  --python_out=$(STUBS) --grpc_python_out=$(STUBS) --mypy_out=quiet:$(STUBS) --mypy_grpc_out=quiet:$(STUBS) $(PROTOS)
+
+stubs-cpp: ## Generate the C++ stubs into clients/cpp/build
+	@$(MAKE) --silent -C clients/cpp stubs
 
 run: $(VENV)/.run ## Serve from memory on 127.0.0.1:50051 (ARGS="--listen 127.0.0.1:0" for other flags)
 	@exec $(BIN)/statekeep serve $(ARGS)
