@@ -1,0 +1,5 @@
+include(CMakeFindDependencyMacro)
+find_dependency(Threads)
+find_dependency(Protobuf)
+find_dependency(gRPC CONFIG)
+include(${CMAKE_CURRENT_LIST_DIR}/statekeepTargets.cmake)
