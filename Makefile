@@ -7,9 +7,10 @@ STUBS  := clients/python
 STUBS_TYPESCRIPT := clients/typescript/src/gen
 
 .DEFAULT_GOAL := generate
-.PHONY: generate stubs-python stubs-go run test test-clients lint format bench check-generated clean help
+.PHONY: generate stubs-python stubs-go stubs-typescript stubs-java stubs-rust stubs-cpp run test test-clients lint \
+  format bench check-generated clean help
 
-generate: stubs-python $(if $(shell command -v go),stubs-go) ## Regenerate the stubs of every client language from proto/
+generate: stubs-python $(if $(shell command -v go),stubs-go) $(if $(shell command -v npm),stubs-typescript) ## Regenerate the stubs that are committed, from proto/
 
 stubs-python: $(VENV)/.dev ## Regenerate the Python stubs, with their type stubs
 	@$(BIN)/python -m grpc_tools.protoc -Iproto --plugin=protoc-gen-mypy=$(BIN)/protoc-gen-mypy \
@@ -18,6 +19,18 @@ stubs-python: $(VENV)/.dev ## Regenerate the Python stubs, with their type stubs
 
 stubs-go: $(VENV)/.dev ## Regenerate the Go stubs
 	@$(MAKE) --silent -C clients/go stubs
+
+# The errors' details are Google's: their .proto files come with Python's googleapis-common-protos.
+stubs-typescript: $(VENV)/.dev ## Regenerate the TypeScript stubs, with those of the errors' details
+	@$(MAKE) --silent --no-print-directory -C clients/typescript node_modules/.ready
+	@rpc=$$($(BIN)/python -c 'import google.rpc; print(next(iter(google.rpc.__path__)))') && \
+	  $(BIN)/python -m grpc_tools.protoc -Iproto -I"$$rpc/../.." \
+	  --plugin=protoc-gen-es=clients/typescript/node_modules/.bin/protoc-gen-es \
+	  --es_out=$(STUBS_TYPESCRIPT) --es_opt=target=ts,import_extension=js \
+	  $(PROTOS) google/rpc/status.proto google/rpc/error_details.proto
+
+stubs-java stubs-rust stubs-cpp: stubs-%: ## Make the stubs of a language whose build makes them, and which are not committed
+	@$(MAKE) --silent --no-print-directory -C clients/$* stubs
 
 run: $(VENV)/.run ## Serve from memory on 127.0.0.1:50051 (ARGS="--listen 127.0.0.1:0" for other flags)
 	@exec $(BIN)/statekeep serve $(ARGS)
@@ -45,15 +58,17 @@ bench: $(VENV)/.dev ## Measure speed and memory, in one run, against floors of t
 	$(BIN)/python -m bench $(ARGS)
 
 check-generated: $(VENV)/.dev ## Fail where the committed stubs are not what proto/ makes
-	@made=$$(mktemp -d) && trap 'rm -rf "$$made"' EXIT && $(MAKE) --silent stubs-python STUBS="$$made" && \
-	  $(MAKE) --silent -C clients/go stubs STUBS="$$made" || exit 1; \
+	@made=$$(mktemp -d) && trap 'rm -rf "$$made"' EXIT && mkdir "$$made/typescript" && \
+	  $(MAKE) --silent stubs-python STUBS="$$made" && $(MAKE) --silent -C clients/go stubs STUBS="$$made" && \
+	  $(MAKE) --silent stubs-typescript STUBS_TYPESCRIPT="$$made/typescript" || exit 1; \
 	  { diff -r --exclude=__pycache__ "$$made/statekeep/v1" $(STUBS)/statekeep/v1 && \
-	    diff -r "$$made/statekeepv1" clients/go/statekeepv1; } || \
+	    diff -r "$$made/statekeepv1" clients/go/statekeepv1 && diff -r "$$made/typescript" $(STUBS_TYPESCRIPT); } || \
 	  { echo "The stubs are not what proto/ makes: run make, and commit what it changes" >&2; exit 1; }
 
 clean: ## Remove what the tasks made
 	rm -rf $(VENV) .hypothesis .mypy_cache .pytest_cache .ruff_cache build dist
-	rm -rf clients/rust/target clients/rust/Cargo.lock
+	rm -rf clients/rust/target clients/rust/Cargo.lock clients/java/target clients/cpp/build clients/go/.bin \
+	  clients/typescript/node_modules clients/typescript/dist clients/typescript/build
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help: ## List the tasks

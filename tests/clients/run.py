@@ -20,14 +20,14 @@ from server_process import ServerProcess, environment
 ROOT = Path(__file__).parents[2]
 CASES = ROOT / "tests" / "clients" / "cases"
 TOOLS = {
-    "python": "python3",
-    "go": "go",
-    "java": "mvn",
-    "typescript": "npm",
-    "rust": "cargo",
-    "cpp": "cmake",
+    "python": ("python3",),
+    "go": ("go",),
+    "java": ("javac", "mvn"),
+    "typescript": ("node", "npm"),
+    "rust": ("cargo",),
+    "cpp": ("cmake", "ninja", "protoc", "grpc_cpp_plugin"),
 }
-"""Each language, which is its folder in clients/, and the tool that must be there to build and run its client."""
+"""Each language, which is its folder in clients/, and the tools that must be there to build and run its client."""
 BUILD_WITHIN = 1800.0
 RUN_WITHIN = 600.0
 
@@ -60,7 +60,7 @@ class RunError(Exception):
 
 def main() -> int:
     """Run all there is, print the table, and return the exit code."""
-    languages = [Language(name, _missing(name, tool)) for name, tool in TOOLS.items()]
+    languages = [Language(name, _missing(name, tools)) for name, tools in TOOLS.items()]
     for language in languages:
         _attempt(language, _build)
     server = ServerProcess()
@@ -76,10 +76,11 @@ def main() -> int:
     return 1 if missing or any(language.failed for language in languages) else 0
 
 
-def _missing(name: str, tool: str) -> str:
+def _missing(name: str, tools: tuple[str, ...]) -> str:
     if not (ROOT / "clients" / name / "Makefile").exists():
         return f"there is no clients/{name}"
-    return "" if shutil.which(tool) else f"{tool} is not on PATH"
+    missing = [tool for tool in tools if not shutil.which(tool)]
+    return f"not on PATH: {', '.join(missing)}" if missing else ""
 
 
 def _attempt(language: Language, step: Any) -> None:

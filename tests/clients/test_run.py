@@ -15,7 +15,7 @@ CROSSED = GOOD | {"read": {"go": {"passed": 2, "failed": 0}}}
 def runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Give the Makefile of the one client there is, to be written by the test."""
     monkeypatch.setattr(run, "ROOT", tmp_path)
-    monkeypatch.setattr(run, "TOOLS", {"go": "make"})
+    monkeypatch.setattr(run, "TOOLS", {"go": ("make",)})
     folder = tmp_path / "clients" / "go"
     folder.mkdir(parents=True)
     return folder / "Makefile"
@@ -78,8 +78,8 @@ def test_a_runner_that_does_not_end_is_ended(
 def test_a_missing_tool_is_said_and_fails_only_where_all_are_required(
     required: str, code: int, runner: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(run, "TOOLS", {"go": "no-such-tool"})
+    monkeypatch.setattr(run, "TOOLS", {"go": ("no-such-tool",)})
     monkeypatch.setenv("STATEKEEP_REQUIRE_ALL", required)
     runner.write_text(says(GOOD))
     assert run.main() == code
-    assert "go        skipped: no-such-tool is not on PATH" in capfd.readouterr().out
+    assert "go        skipped: not on PATH: no-such-tool" in capfd.readouterr().out
