@@ -6,7 +6,7 @@ PROTOS := $(shell find proto/statekeep -name '*.proto')
 STUBS  := clients/python
 
 .DEFAULT_GOAL := generate
-.PHONY: generate stubs-python run test lint format bench check-generated clean help
+.PHONY: generate stubs-python run test test-clients lint format bench check-generated clean help
 
 generate: stubs-python ## Regenerate the stubs of every client language from proto/
 
@@ -18,8 +18,12 @@ stubs-python: $(VENV)/.dev ## Regenerate the Python stubs, with their type stubs
 run: $(VENV)/.run ## Serve from memory on 127.0.0.1:50051 (ARGS="--listen 127.0.0.1:0" for other flags)
 	@exec $(BIN)/statekeep serve $(ARGS)
 
-test: $(VENV)/.dev ## Run every test (ARGS="-k history" for some)
+test: $(VENV)/.dev ## Run every test, then test-clients (ARGS="-k history" for some, and without)
 	$(BIN)/python -m pytest $(ARGS)
+	$(if $(ARGS),,@$(MAKE) --silent test-clients)
+
+test-clients: $(VENV)/.dev ## Run the cases in every language, and what each reads of the others
+	@PYTHONPATH=tests $(BIN)/python tests/clients/run.py
 
 lint: $(VENV)/.dev ## Check style, types and the contract
 	$(BIN)/ruff check .
