@@ -19,7 +19,7 @@ from statekeep_server.engines import Engine
 from statekeep_server.rpc.handlers import Traffic, service_handler
 from statekeep_server.rpc.health import NAME as HEALTH
 from statekeep_server.rpc.health import Health
-from statekeep_server.rpc.services import MEMORY, SCRATCH, STATE_STORE, Services
+from statekeep_server.rpc.services import ADMIN, MEMORY, SCRATCH, STATE_STORE, Services
 from statekeep_server.rpc.streams import Followers
 
 QUIET = 0.1  # seconds without a new call after which a server that stops takes no more
@@ -57,7 +57,7 @@ class ListenError(Exception):
 class Server:
     """One server on one engine. To be made inside a running event loop.
 
-    `handlers` are served beside the three services; the benchmark measures its floors so.
+    `handlers` are served beside the services; the benchmark measures its floors so.
     """
 
     def __init__(
@@ -72,7 +72,7 @@ class Server:
         self._scratch = Scratch(scratch_idle_ttl)
         self._followers = Followers(engine)
         self._traffic = Traffic()
-        services = [MEMORY.full_name, SCRATCH.full_name, STATE_STORE.full_name]
+        services = [MEMORY.full_name, SCRATCH.full_name, STATE_STORE.full_name, ADMIN.full_name]
         self._health = Health(["", *services])
         self._server = grpc.aio.server(options=_OPTIONS)
         methods = Services(engine, self._scratch, self._followers, limits or Limits())
@@ -81,6 +81,7 @@ class Server:
                 service_handler(MEMORY, methods.memory(), self._traffic),
                 service_handler(SCRATCH, methods.scratch(), self._traffic),
                 service_handler(STATE_STORE, methods.state_store(), self._traffic),
+                service_handler(ADMIN, methods.admin(), self._traffic),
                 *handlers,
             )
         )
