@@ -1,4 +1,4 @@
-"""What the tests of export and import share: the rules over an engine with a clock of the test's own, and the streams."""
+"""What the tests of export and import share: the rules over an engine, by a test's own clock, and the streams."""
 
 import asyncio
 import io

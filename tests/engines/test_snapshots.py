@@ -32,6 +32,11 @@ def all_logs(store: Store, snapshot: Snapshot, count: int = 1) -> list[LogState]
     return found
 
 
+def plain(record: Record) -> tuple[str, int, int, bytes]:
+    """Return what every engine gives back of a record: the id of an event may be in its frame alone."""
+    return record.log, record.revision, record.number, record.frame
+
+
 def state_of(view: View) -> PartitionState:
     return PartitionState(view.life, view.revision, view.oldest, view.create_time, view.update_time)
 
@@ -69,9 +74,7 @@ def test_a_snapshot_has_the_records_of_all_logs_in_order_of_revision(store: Stor
         made += store.append("p", New(id=f"e{number}"), New(key("k")), New(SAVED, id=f"c{number}"), New("ebranch"))
     snapshot = snapshot_of(store)
     found = all_records(store, snapshot, size)
-    assert [(one.log, one.revision, one.number, one.frame) for one in found] == [
-        (one.log, one.revision, one.number, one.frame) for one in made
-    ]
+    assert [plain(record) for record in found] == [plain(record) for record in made]
     assert snapshot.state == store.look("p", state_of)
     assert all_logs(store, snapshot) == []
 
@@ -94,7 +97,7 @@ def test_a_snapshot_stays_as_it_was(store: Store) -> None:
     store.trim("p", key("k"), *[record.revision for record in made[:9]], oldest=made[5].revision)
     store.append("p", *[New()] * 500, New("eanother"), New(key("new")))
     rest = all_records(store, snapshot)
-    assert [*first, *rest] == [*made[:20], *(record._replace(id="") for record in made[20:])]
+    assert [plain(record) for record in (*first, *rest)] == [plain(record) for record in made]
     assert snapshot.state == before
     assert all_logs(store, snapshot) == []
 
