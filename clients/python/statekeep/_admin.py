@@ -204,27 +204,35 @@ class _Source:
             self.error = error
 
     def _batches(self, doing: Literal["check", "import"]) -> Iterator[list[Line]]:
+        """Yields lines, as many as one message takes. Of a damaged file those before the damage come too."""
         batch: list[Line] = []
         room = _BATCH
-        partitions = records = size = 0
+        try:
+            for line in self._lines(doing):
+                if batch and line.size > room:
+                    yield batch
+                    batch, room = [], _BATCH
+                batch.append(line)
+                room -= line.size
+        except ExportFileError:
+            yield batch
+            raise
+        yield batch
+
+    def _lines(self, doing: Literal["check", "import"]) -> Iterator[Line]:
+        """Yields the lines, and tells how far that has come."""
+        partitions = records = size = told = 0
         for line in read(self._file):
-            if batch and line.size > room:
-                yield batch
-                self._tell(Progress(doing, partitions, records, size))
-                batch, room = [], _BATCH
-            batch.append(line)
-            room -= line.size
+            yield line
             size += line.size
             if line.part.HasField("end"):
                 partitions += 1
                 records += line.part.end.records
-        if batch:
-            yield batch
-        self._tell(Progress(doing, partitions, records, size))
-
-    def _tell(self, progress: Progress) -> None:
+            if self._progress and size >= told + _BATCH:
+                self._progress(Progress(doing, partitions, records, size))
+                told = size
         if self._progress:
-            self._progress(progress)
+            self._progress(Progress(doing, partitions, records, size))
 
 
 def _name(partition: admin_pb2.ImportedPartition) -> str:

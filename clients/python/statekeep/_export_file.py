@@ -27,7 +27,10 @@ _MARKS = frozenset({"partition", "log", "end"})  # parts that are no records
 
 
 class Writer:
-    """Writes the parts of an export to a file. Without `finish` the file is told from a whole one."""
+    """Writes the parts of an export to a file. Without `finish` the file is told from a whole one.
+
+    Nothing is written before the first part, or the end: a call that fails at once leaves the file alone.
+    """
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -36,13 +39,13 @@ class Writer:
         self.records = 0
         self.size = 0
         """Bytes so far."""
-        self._put({"format": FORMAT, "version": VERSION})
 
     def write(self, part: admin_pb2.ExportedPart) -> None:
         """Writes one part."""
         kind = part.WhichOneof("part")
         if kind is None:
             raise ExportFileError("the server sent a part that this client does not know; use a newer client")
+        self._begin()
         message = getattr(part, kind)
         line: dict[str, Any] = {kind: json_of(message)}
         if kind == "end":
@@ -51,14 +54,19 @@ class Writer:
             self.records += message.records
         elif _has_unknown(message):
             line["message"] = base64.b64encode(message.SerializeToString(deterministic=True)).decode()
-        self._put(line)
+        self._append(line)
 
     def finish(self) -> None:
         """Writes the last line."""
         counts = {"partitions": self.partitions, "records": self.records}
-        self._put({"complete": counts, "sha256": self._digest.hexdigest()})
+        self._begin()
+        self._append({"complete": counts, "sha256": self._digest.hexdigest()})
 
-    def _put(self, line: dict[str, Any]) -> None:
+    def _begin(self) -> None:
+        if not self.size:
+            self._append({"format": FORMAT, "version": VERSION})
+
+    def _append(self, line: dict[str, Any]) -> None:
         data = orjson.dumps(line) + b"\n"
         self._digest.update(data)
         self._file.write(data)
