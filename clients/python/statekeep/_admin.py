@@ -5,7 +5,7 @@
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, BinaryIO, Literal, NamedTuple
+from typing import Any, BinaryIO, Literal
 
 import grpc
 
@@ -16,42 +16,12 @@ from statekeep._export_file import Line, Writer, read
 from statekeep._messages import scope_message
 from statekeep._waiting import Messages
 from statekeep.errors import ExportFileError, StatekeepError, UsageError
-from statekeep.records import ScopeType
+from statekeep.records import Exported, Imported, Progress, ScopeType
 from statekeep.v1 import admin_pb2, memory_pb2
 
 _BATCH = 256 * 2**10  # bytes of lines that one message of an import is made of
 _LINES_BEFORE = 2  # the first part is on line 2
 _AT_PART = re.compile(r"parts\[([0-9]+)\]")
-
-
-class Progress(NamedTuple):
-    """How far an export or import has come: what it does, and the partitions, records and bytes so far."""
-
-    doing: Literal["export", "check", "import"]
-    partitions: int
-    records: int
-    size: int
-
-
-class Exported(NamedTuple):
-    """What an export wrote: how many scopes and threads, records, and bytes."""
-
-    partitions: int
-    records: int
-    size: int
-
-
-class Imported(NamedTuple):
-    """What became of the scopes and threads in a file.
-
-    ``restored`` came in, with ``records``; of ``unchanged`` all was there already; ``skipped`` names those that were
-    passed over, since others of their names are there.
-    """
-
-    restored: int
-    records: int
-    unchanged: int
-    skipped: tuple[str, ...]
 
 
 Report = Callable[[Progress], None]
@@ -85,7 +55,7 @@ class AsyncAdmin:
         end well has no last line, and an import refuses it.
 
         Args:
-            file: Opened for bytes.
+            file: Opened for bytes. It is written to between two messages, on the event loop where there is one.
             thread: The thread to export, or
             scope: the scope, or
             everything: True for every thread and scope. Give one of the three.

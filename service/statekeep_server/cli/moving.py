@@ -13,7 +13,7 @@ from statekeep_server.cli.talk import Commands, add_command, fail
 
 if TYPE_CHECKING:
     from statekeep import Client
-    from statekeep._admin import Imported
+    from statekeep.records import Imported
 
 
 def add(commands: Commands) -> None:

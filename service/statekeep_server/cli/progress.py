@@ -1,10 +1,11 @@
 """A line on a terminal that says how far something has come."""
 
+import shutil
 import time
 from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
-    from statekeep._admin import Progress
+    from statekeep.records import Progress
 
 _EVERY = 0.1  # seconds between two looks of the line
 _BAR = 24  # characters
@@ -43,8 +44,8 @@ class ProgressLine:
         return f"[{'#' * round(part * _BAR):<{_BAR}}] {part:4.0%}  "
 
     def _write(self, text: str) -> None:
-        # To the start of the line, and clear what was there.
-        self._output.write(f"\r\x1b[K{text}")
+        # To the start of the line, and clear what was there; what did not fit one line could not be cleared.
+        self._output.write(f"\r\x1b[K{text[: shutil.get_terminal_size().columns - 1]}")
         self._output.flush()
 
 

@@ -160,7 +160,8 @@ class Arrival:
         if self._logs_over:
             raise invalid(path, "comes after records; the logs come before them")
         if letter == KEY:
-            memory_key(log.name, f"{path}.name")
+            if memory_key(log.name, f"{path}.name") != log.name:
+                raise invalid(f"{path}.name", "has blanks around it; keys are kept without")
         elif letter == CHECKPOINTS:
             identifier(log.name, f"{path}.name")
         elif log.name:

@@ -27,7 +27,10 @@ class Bell(Protocol):
 
 
 class Snapshot(Protocol):
-    """A partition as it was at one moment, whatever is written, trimmed or dropped meanwhile; read once, in pages."""
+    """A partition as it was at one moment, whatever is written, trimmed or dropped meanwhile.
+
+    Its logs and its records are each read once, in pages.
+    """
 
     state: PartitionState
 

@@ -98,14 +98,17 @@ class Partition:
         """Return the logs whose state their records do not tell, sorted."""
         return [
             LogState(name, log.trimmed, log.born)
-            for name, log in sorted(self.records.items())
-            if log.trimmed or not log.records or log.born != log.records[0].revision
+            for name in self.names.after("", "")
+            if (log := self.records.get(name))
+            and (log.trimmed or not log.records or log.born != log.records[0].revision)
         ]
 
     def all_records(self) -> Iterator[Record]:
         """Yield the records that there are now, in order of revision, also where others come and go meanwhile."""
         events = [_named(name, log.scan(0, self.revision, newest_first=False)) for name, log in self.events.items()]
-        return merge(list(self.journal("", 0)), *events, key=_revision_of)
+        holes = self._holes or ()
+        kept = [record for record in self._journal if record.revision not in holes]
+        return merge(kept, *events, key=_revision_of)
 
     def restore(self, logs: Sequence[LogState], records: Sequence[Record]) -> None:
         """Add what comes from another engine. Nobody sees the partition yet."""

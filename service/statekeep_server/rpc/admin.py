@@ -10,7 +10,7 @@ from statekeep.v1 import memory_pb2
 
 from statekeep_server.core import memory, parts, state_store
 from statekeep_server.core.errors import Reason, StatekeepError, invalid
-from statekeep_server.core.journal import CHECKPOINTS, KEY, REQUESTS, Call, LogState, Record, View
+from statekeep_server.core.journal import Call, LogState, Record, View
 from statekeep_server.engines import Engine
 from statekeep_server.engines.interface import Restore, Snapshot
 from statekeep_server.rpc.handlers import Send
@@ -19,8 +19,8 @@ Answer = TypeVar("Answer")
 
 _NAMES = 100  # partitions' names read at a time
 _LOGS = 1_000  # logs' states read at a time
+_PAGES = 4  # of a message: small records take their time, and others get their turn after each page
 _AT_ONCE = 100  # records restored before others get their turn
-_TRIMMED = frozenset({KEY, CHECKPOINTS, REQUESTS})  # kinds of logs from which later writes may take records away
 
 
 class Export:
@@ -89,7 +89,7 @@ async def _partition_parts(name: str, snapshot: Snapshot, size: int) -> AsyncGen
         for log in logs:
             yield parts.log_part(log)
     count = 0
-    while records := await snapshot.records(size):
+    while records := await snapshot.records(size // _PAGES):
         count += len(records)
         for record in records:
             for part in parts.record_parts(record):
@@ -246,6 +246,7 @@ class Compared:
         self._size = call.limits.chunk
         self._page: Sequence[Record] = ()
         self._place = 0
+        self._trimmed: dict[str, int] | None = None  # by log; read when the first record is missed
 
     async def add(self, logs: Sequence[LogState], records: Sequence[Record]) -> None:
         """Compare them with what is there."""
@@ -256,7 +257,7 @@ class Compared:
                 if not parts.same_record(record, there):
                     raise self._differs()
                 self._place += 1
-            elif (there and there.revision < record.revision) or not self._may_be_gone(record):
+            elif (there and there.revision < record.revision) or not await self._was_there(record):
                 raise self._differs()
 
     async def finish(self) -> pb.ImportOutcome.ValueType:
@@ -283,10 +284,15 @@ class Compared:
             if not self._page:
                 return None
 
-    def _may_be_gone(self, record: Record) -> bool:
-        """Whether a record that is not there any more was there once: it expired, or was trimmed since."""
-        later = self._snapshot.state.revision > self._arrival.state.revision
-        return 0 < record.expires <= self._now or (later and record.log[0] in _TRIMMED)
+    async def _was_there(self, record: Record) -> bool:
+        """Whether a record that is not there was there once: it expired, or was trimmed since."""
+        if 0 < record.expires <= self._now:
+            return True
+        if self._trimmed is None:
+            self._trimmed = {}
+            while logs := await self._snapshot.logs(_LOGS):
+                self._trimmed |= {state.log: state.trimmed for state in logs}
+        return record.number <= self._trimmed.get(record.log, -1)
 
     def _check_state(self) -> None:
         here, brought = self._snapshot.state, self._arrival.state

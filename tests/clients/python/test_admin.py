@@ -11,8 +11,8 @@ import pytest
 import statekeep
 from server_process import ServerProcess
 from statekeep import errors
-from statekeep._admin import Exported, Imported, Progress
 from statekeep._export_file import read
+from statekeep.records import Exported, Imported, Progress
 from statekeep.v1 import admin_pb2 as pb
 
 StartServer = Callable[..., ServerProcess]
