@@ -420,6 +420,32 @@ def test_other_content_in_the_same_life_is_refused(kept: Kept, change: Callable[
     assert kept.file() == file
 
 
+@pytest.mark.parametrize("selection", [{"thread_id": "t"}, {"thread_id": "u"}, {"scope": memory_pb2.Scope(name="s")}])
+def test_one_that_lacks_a_record_is_another_also_where_it_went_on(
+    kept: Kept, target: Kept, selection: dict[str, Any]
+) -> None:
+    def write(where: Kept, number: int) -> None:
+        if "scope" in selection:
+            where.set("s", f"k{number}")
+        elif selection["thread_id"] == "t":
+            where.append("t", f"e{number}", data=Value(json=str(where.now)))
+        else:
+            where.save("u", f"c{number}", number, state=Value(json=str(where.now)))
+
+    for number in range(3):
+        write(kept, number)
+    parts = kept.export(**selection)
+    lacking = [*parts[:2], *parts[3:-1], part_of(parts[-1], records=2)]
+    assert [outcome for _, outcome in outcomes(target.bring(lacking))] == [RESTORED]
+    assert refusal(lambda: target.bring(parts)).reason is Reason.PARTITION_EXISTS
+    target.now += SECOND
+    write(target, 3)
+    if selection != {"thread_id": "t"}:
+        write(target, 0)  # a checkpoint that is replaced, a key that has two versions
+        target.purge("s", key="k0", keep=1)
+    assert refusal(lambda: target.bring(parts)).reason is Reason.PARTITION_EXISTS
+
+
 def test_two_that_went_on_apart_do_not_mix(kept: Kept, target: Kept) -> None:
     kept.append("t", "common")
     target.bring(kept.file())
