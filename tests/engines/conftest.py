@@ -23,6 +23,16 @@ def engine(request: pytest.FixtureRequest, runner: asyncio.Runner) -> Iterator[E
     runner.run(engine.close())
 
 
+@pytest.fixture(params=STORES)
+def other(
+    request: pytest.FixtureRequest, runner: asyncio.Runner, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Engine]:
+    """Give a second engine, of each kind in turn: what leaves one may go into any."""
+    engine = open_engine(request.param.format(directory=tmp_path_factory.mktemp("other")))
+    yield engine
+    runner.run(engine.close())
+
+
 @pytest.fixture
 def store(engine: Engine, runner: asyncio.Runner) -> Store:
     return Store(engine, runner)
