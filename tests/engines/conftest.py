@@ -2,12 +2,13 @@
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from engines.engine_support import Store, races
 from statekeep_server.engines import Engine, open_engine
 
-STORES = ["memory:"]
+STORES = ["memory:", "sqlite:{directory}/state.db"]
 
 
 @pytest.fixture
@@ -16,11 +17,12 @@ def runner() -> Iterator[asyncio.Runner]:
         yield runner
 
 
-@pytest.fixture(params=STORES)
-def engine(request: pytest.FixtureRequest, runner: asyncio.Runner) -> Iterator[Engine]:
-    engine = open_engine(request.param)
+@pytest.fixture(params=STORES, ids=["memory", "sqlite"])
+def engine(request: pytest.FixtureRequest, runner: asyncio.Runner, tmp_path: Path) -> Iterator[Engine]:
+    engine = open_engine(request.param.format(directory=tmp_path))
     yield engine
     runner.run(engine.close())
+    assert list(tmp_path.iterdir()) in ([], [tmp_path / "state.db"]), "an engine that was closed leaves its file alone"
 
 
 @pytest.fixture
