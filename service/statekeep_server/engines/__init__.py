@@ -9,7 +9,7 @@ NAMES = ("memory:", "sqlite:PATH")
 
 def check_store(store: str) -> str:
     """Return a store's URL; ValueError where there is none of that name."""
-    kind, _, rest = store.partition(":")
+    kind, _, rest = str(store).partition(":")
     if store == "memory:" or (kind == "sqlite" and rest.strip() and "\0" not in rest):
         return store
     if kind == "sqlite":

@@ -23,12 +23,21 @@ from statekeep_server.engines.bells import LocalBell, Tower
 from statekeep_server.engines.sqlite_cache import Cache
 from statekeep_server.engines.sqlite_file import StoreFile, why
 from statekeep_server.engines.sqlite_transaction import Ids, Transaction, changed_names
-from statekeep_server.engines.sqlite_view import NotCached, PartitionState, SqliteView, load_partition, not_cached
+from statekeep_server.engines.sqlite_view import (
+    Chunks,
+    NotCached,
+    PartitionState,
+    SqliteView,
+    load_partition,
+    not_cached,
+)
 
 Answer = TypeVar("Answer")
 
 CACHE = 64 * 2**20
 """Bytes of partitions' states that are kept in memory, about."""
+CHUNKS = 64 * 2**20
+"""Bytes of chunks of history that are kept in memory."""
 READERS = 4
 """Threads that read the file."""
 RETRY_AFTER = 1.0  # seconds; what a caller is told where the file cannot be written or read
@@ -52,16 +61,17 @@ class _Outcome(NamedTuple):
     error: BaseException | None = None
 
 
-class _CommitFailed(Exception):
+class _CommitError(Exception):
     """What was decided is not on disk, for all of a group alike."""
 
 
 class SqliteEngine:
     """Partitions in a file. Raises StoreError where that cannot be used."""
 
-    def __init__(self, path: str, *, cache: int = CACHE) -> None:
+    def __init__(self, path: str, *, cache: int = CACHE, chunks: int = CHUNKS) -> None:
         self._file = StoreFile(path)
         self._cache = Cache(cache)
+        self._chunks = Chunks(chunks)
         self._tower = Tower()
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._closing = threading.Lock()
@@ -80,7 +90,7 @@ class SqliteEngine:
         state = self._cache.get(partition)
         if state is not None and not (epoch := state.epoch) & 1 and not self._closed:
             try:
-                answer = query(SqliteView(state, not_cached))
+                answer = query(SqliteView(state, not_cached, self._chunks))
             except NotCached:
                 pass
             except Exception:
@@ -101,7 +111,7 @@ class SqliteEngine:
 
         def names(connection: apsw.Connection) -> list[str]:
             rows = connection.execute(_NAMES, (after.encode(), prefix.encode(), limit))
-            found = [str(row[0], "utf-8") for row in rows]  # type: ignore[arg-type]  # a blob
+            found = [str(row[0], "utf-8") for row in rows]
             return [name for name in found if name.startswith(prefix)]
 
         return await self._on_reader(names)
@@ -163,8 +173,8 @@ class SqliteEngine:
         commits = self._cache.commits
         connection.execute("BEGIN")
         try:
-            state = load_partition(connection.execute, partition) or PartitionState()  # type: ignore[arg-type]
-            view = SqliteView(state, connection.execute)  # type: ignore[arg-type]
+            state = load_partition(connection.execute, partition) or PartitionState()
+            view = SqliteView(state, connection.execute, self._chunks)
             try:
                 answer = query(view)
             finally:
@@ -211,7 +221,7 @@ class SqliteEngine:
         """Write a group in one transaction, or each of it in its own where one of them cannot be written."""
         try:
             return self._attempt(jobs)
-        except _CommitFailed as failed:
+        except _CommitError as failed:
             error = failed.__cause__
         except Exception as failed:  # noqa: BLE001 (whatever it is, it must not end the writer)
             if len(jobs) > 1:
@@ -223,7 +233,7 @@ class SqliteEngine:
         return [_Outcome(None, _unavailable(what)) for _ in jobs]
 
     def _attempt(self, jobs: Iterable[_Job]) -> list[_Outcome]:
-        transaction = Transaction(self._connection, self._cache, self._ids)
+        transaction = Transaction(self._connection, self._cache, self._chunks, self._ids)
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             outcomes = [_decided(job, transaction) for job in jobs]
@@ -244,7 +254,7 @@ class SqliteEngine:
         try:
             self._connection.execute("COMMIT")
         except apsw.Error as error:
-            raise _CommitFailed from error
+            raise _CommitError from error
 
 
 def _decided(job: _Job, transaction: Transaction) -> _Outcome:
@@ -255,7 +265,7 @@ def _decided(job: _Job, transaction: Transaction) -> _Outcome:
         return _Outcome(job.run(transaction))
     except apsw.Error:
         raise
-    except Exception as error:  # noqa: BLE001 (the caller's)
+    except Exception as error:  # the caller's
         if transaction.applying:
             raise
         return _Outcome(None, error)

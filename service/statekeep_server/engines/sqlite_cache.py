@@ -7,6 +7,7 @@ the file, with what they looked up.
 
 from collections import OrderedDict
 from collections.abc import Iterable
+from contextlib import suppress
 from itertools import islice
 from threading import Lock
 
@@ -28,10 +29,8 @@ class Cache:
         """Return a partition's newest committed state, where it is known."""
         state = self._states.get(partition)
         if state is not None:
-            try:
+            with suppress(KeyError):  # it was let go of a moment ago; what it says is still so
                 self._states.move_to_end(partition)
-            except KeyError:  # it was let go of a moment ago; what it says is still so
-                pass
         return state
 
     def publish(self, drafts: Iterable[tuple[str, PartitionState]]) -> None:

@@ -184,7 +184,9 @@ class StoreFile:
         unfinished = [other for other in beside if other.exists() and other.stat().st_size]
         if not self.path.exists() or not self.path.stat().st_size:
             if unfinished:
-                raise StoreError(f"{self.path} is empty or not there, but {unfinished[0]} is; restore it, or remove that")
+                raise StoreError(
+                    f"{self.path} is empty or not there, but {unfinished[0]} is; restore it, or remove that"
+                )
             _create(self.path)
             return
         version = _check_header(self.path, complete=not unfinished)

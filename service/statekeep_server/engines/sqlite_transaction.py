@@ -14,6 +14,7 @@ from statekeep_server.core.journal import APPEND_ONLY, KEY, Change, Record
 from statekeep_server.engines.sqlite_cache import Cache
 from statekeep_server.engines.sqlite_view import (
     PER_SEGMENT,
+    Chunks,
     Cursor,
     LogState,
     PartitionState,
@@ -21,6 +22,7 @@ from statekeep_server.engines.sqlite_view import (
     Tail,
     load_log,
     load_partition,
+    record_of,
 )
 
 Answer = TypeVar("Answer")
@@ -48,9 +50,7 @@ class Ids:
             found: int | None = connection.execute(sql).fetchone()[0]  # type: ignore[index]  # max() is always there
             return found or 0
 
-        self.partition = max(
-            newest("SELECT max(id) FROM partitions"), newest("SELECT max(partition) FROM dropped")
-        )
+        self.partition = max(newest("SELECT max(id) FROM partitions"), newest("SELECT max(partition) FROM dropped"))
         self.log = newest("SELECT max(id) FROM logs")
         self.segment = newest("SELECT max(id) FROM segments")
         self.highest = newest("SELECT highest FROM file")
@@ -60,9 +60,10 @@ class Ids:
 class Transaction:
     """One transaction, to be flushed and committed by its owner, or thrown away."""
 
-    def __init__(self, connection: apsw.Connection, cache: Cache, ids: Ids) -> None:
+    def __init__(self, connection: apsw.Connection, cache: Cache, chunks: Chunks, ids: Ids) -> None:
         self._connection = connection
         self._cache = cache
+        self._chunks = chunks
         self._ids = ids
         self.highest = ids.highest
         self.drafts: dict[str, PartitionState] = {}
@@ -89,7 +90,7 @@ class Transaction:
         if not draft.id:
             draft.life = draft.revision = max(now, self.highest + 1)
             draft.oldest = draft.life + 1
-        view = SqliteView(draft, self._run, self._connection.execute)
+        view = SqliteView(draft, self._run, self._chunks, self._connection.execute)
         try:
             change = decide(view)
         finally:
@@ -106,12 +107,10 @@ class Transaction:
     def sweep(self, now: int) -> int:
         """Remove records that have expired, some at a time, and return how many."""
         self.flush()
-        rows = self._connection.execute(_EXPIRED, (now, _SWEPT_AT_ONCE)).fetchall()
+        rows: list[Any] = self._connection.execute(_EXPIRED, (now, _SWEPT_AT_ONCE)).fetchall()
         by_partition: dict[str, list[Record]] = {}
         for name, log, *rest in rows:
-            revision, number, frame, id, value_size, deleted, expires = rest  # noqa: A001 (the contract's name)
-            record = Record(log, revision, number, frame, id, value_size, bool(deleted), expires)
-            by_partition.setdefault(name.decode(), []).append(record)
+            by_partition.setdefault(name.decode(), []).append(record_of(log, rest))
         for name, records in by_partition.items():
             draft = self._draft(name)
             self._trim(draft, records)
@@ -142,8 +141,11 @@ class Transaction:
         if self._event_ids:
             self._insert("event_ids", 3, self._event_ids, verb="INSERT OR IGNORE")
         if self._records:
-            self._insert("records (partition, kind, log, revision, number, id, value_size, deleted, expires, frame)",
-                         10, self._records)
+            self._insert(
+                "records (partition, kind, log, revision, number, id, value_size, deleted, expires, frame)",
+                10,
+                self._records,
+            )
         if self._unsaved_logs:
             self._insert("logs", 14, [_log_row(*item) for item in self._unsaved_logs.items()], end=_UPSERT_LOG)
         if self._unsaved_partitions:
@@ -152,7 +154,7 @@ class Transaction:
         for log, revisions, frames in self._tails.values():
             _extend_tail(log, revisions, frames)
         for waiting in (self._segments, self._events, self._event_ids, self._records):
-            waiting.clear()  # type: ignore[attr-defined]  # lists, of different rows
+            waiting.clear()
         self._unsaved_logs, self._unsaved_partitions, self._tails = {}, {}, {}
         self._waiting = 0
 
@@ -173,7 +175,7 @@ class Transaction:
     def _run(self, sql: str, bindings: Sequence[object]) -> Cursor:
         """Read what was written so far."""
         self._flush_rows()
-        return self._connection.execute(sql, bindings)  # type: ignore[arg-type,return-value]  # of SQLite's types all
+        return self._connection.execute(sql, bindings)
 
     def _flush_rows(self) -> None:
         if self._unsaved_partitions or self._unsaved_logs:

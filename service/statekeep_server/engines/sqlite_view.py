@@ -1,8 +1,11 @@
 """How the SQLite engine reads: what is known of a partition in memory, and a view that asks the file for the rest."""
 
 from bisect import bisect_right
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Protocol
+from contextlib import suppress
+from threading import Lock
+from typing import Any, NamedTuple, Protocol
 
 from statekeep_server.core.journal import APPEND_ONLY, KEY, Chunk, Record
 from statekeep_server.core.wire import varint
@@ -15,8 +18,12 @@ _TAIL = 64 * 2**10  # bytes of a log's newest events that are kept in memory
 _TAIL_RECORDS = 256
 _LOG_SIZE, _PARTITION_SIZE = 700, 900  # bytes that one takes in memory beside its records, about
 
+# These statements are put together from the names of columns alone; what is looked for is bound to them.
+# ruff: noqa: S608
 _RECORD = "r.revision, r.number, r.frame, r.id, r.value_size, r.deleted, r.expires"
-_PARTITION = "SELECT id, life, revision, oldest, create_time, update_time, alive, changes FROM partitions WHERE name = ?"
+_PARTITION = (
+    "SELECT id, life, revision, oldest, create_time, update_time, alive, changes FROM partitions WHERE name = ?"
+)
 _LOG = (
     "SELECT l.id, l.number, l.trimmed, l.born, l.newest, l.count, l.named, l.segment, l.filled, l.size, "
     f"{_RECORD} FROM logs l LEFT JOIN records r ON r.log = l.id AND r.revision = l.head "
@@ -27,7 +34,8 @@ _UPTO = (
 )
 _BY_ID = f"SELECT {_RECORD} FROM records r WHERE r.log = ? AND r.id = ? AND r.id <> '' ORDER BY r.revision DESC LIMIT 1"
 _EVENT_BY_ID = (
-    "SELECT e.revision, e.number, e.frame FROM event_ids i JOIN events e ON e.place = i.place WHERE i.log = ? AND i.id = ?"
+    "SELECT e.revision, e.number, e.frame FROM event_ids i JOIN events e ON e.place = i.place "
+    "WHERE i.log = ? AND i.id = ?"
 )
 _SCAN = f"SELECT {_RECORD} FROM records r WHERE r.log = ? AND r.revision > ? AND r.revision < ? ORDER BY r.revision"
 _JOURNAL = (
@@ -42,19 +50,19 @@ _SEGMENTS = (
 )
 _SEGMENTS_BACK = "SELECT id, before FROM segments WHERE log = ? AND first <= ? ORDER BY first DESC"
 _EVENTS = (
-    "SELECT revision, number, frame FROM events WHERE place BETWEEN ? AND ? AND revision > ? AND revision < ? ORDER BY place"
+    "SELECT revision, number, frame FROM events "
+    "WHERE place BETWEEN ? AND ? AND revision > ? AND revision < ? ORDER BY place"
 )
-_JOINED = (
-    "SELECT CAST(group_concat(frame, '') AS BLOB), count(*), max(revision), max(place) FROM "
-    "(SELECT frame, revision, place FROM events "
-    "WHERE place BETWEEN ? AND ? AND revision > ? AND revision <= ? ORDER BY place LIMIT ?)"
-)
+_SOME = "FROM events WHERE place BETWEEN ? AND ? AND revision > ? AND revision <= ?"
+_JOIN = "SELECT CAST(group_concat(frame, '') AS BLOB), count(*), max(revision), max(place)"
+_JOINED = f"{_JOIN} {_SOME}"  # a table is read in order of its rowid, here place
+_FIRST_JOINED = f"{_JOIN} FROM (SELECT frame, revision, place {_SOME} ORDER BY place LIMIT ?)"
 _NEXT = "SELECT revision FROM events WHERE place = ?"
 _NEXT_SEGMENT = "SELECT first FROM segments WHERE log = ? AND first > ? ORDER BY first LIMIT 1"
 _LAST_UPTO = "SELECT max(place) FROM events WHERE place BETWEEN ? AND ? AND revision <= ?"
 
 
-class NotCached(BaseException):  # noqa: N818 (a signal, no error; nothing that catches errors may catch it)
+class NotCached(BaseException):  # a signal, no error: nothing that catches errors may catch it
     """A query asks for what is not in memory."""
 
 
@@ -97,7 +105,9 @@ class Tail:
                 break
             keep += 1
         gone = len(frames) - keep
-        return Tail(revisions[gone - 1], revisions[gone:], frames[gone:]) if gone else Tail(self.after, revisions, frames)
+        return (
+            Tail(revisions[gone - 1], revisions[gone:], frames[gone:]) if gone else Tail(self.after, revisions, frames)
+        )
 
     def chunk(self, after: int, until: int, count: int | None) -> Chunk | None:
         """Return the first events with after < revision <= until; `after` is not before this tail's."""
@@ -108,6 +118,39 @@ class Tail:
         revision = self.revisions[limit - 1]
         message = b"".join(self.frames[start:limit]) + _REVISION + varint(revision)
         return Chunk(message, limit - start, revision, limit == stop)
+
+
+class Sealed(NamedTuple):
+    """A chunk that ends with its segment, and the revision of the event after it: it never changes."""
+
+    chunk: Chunk
+    next: int
+
+
+class Chunks:
+    """Sealed chunks by log and the revision they begin after, bounded in bytes; those used last stay."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+        self._lock = Lock()
+        self._kept: OrderedDict[tuple[int, int], Sealed] = OrderedDict()
+        self._size = 0
+
+    def get(self, log: int, after: int) -> Sealed | None:
+        """Return the chunk of a log that begins after a revision."""
+        sealed = self._kept.get((log, after))
+        if sealed is not None:
+            with suppress(KeyError):  # it was let go of a moment ago
+                self._kept.move_to_end((log, after))
+        return sealed
+
+    def put(self, log: int, after: int, sealed: Sealed) -> None:
+        """Keep a chunk."""
+        with self._lock:
+            if self._kept.setdefault((log, after), sealed) is sealed:
+                self._size += len(sealed.chunk.message)
+            while self._size > self._limit:
+                self._size -= len(self._kept.popitem(last=False)[1].chunk.message)
 
 
 class LogState:
@@ -238,13 +281,14 @@ class SqliteView:
     `run` reads the file; `stored` too, but may miss what is in a log's `fresh`.
     """
 
-    __slots__ = ("_cursors", "_run", "_state", "_stored", "life", "oldest", "revision")
+    __slots__ = ("_chunks", "_cursors", "_run", "_state", "_stored", "life", "oldest", "revision")
 
-    def __init__(self, state: PartitionState, run: Run, stored: Run | None = None) -> None:
+    def __init__(self, state: PartitionState, run: Run, chunks: Chunks, stored: Run | None = None) -> None:
         self._state = state
         self._run = run
         self._stored = stored or run
-        self._cursors: set[Cursor] = set()
+        self._chunks = chunks
+        self._cursors: set[Cursor] | None = None
         self.life = state.life
         self.revision = state.revision
         self.oldest = state.oldest
@@ -273,7 +317,7 @@ class SqliteView:
         if head is not None and head.number == found.number <= number:
             return head
         row = self._run(_UPTO, (found.id, number)).fetchone()
-        return _record(log, row) if row else None
+        return record_of(log, row) if row else None
 
     def find(self, log: str, id: str) -> Record | None:  # noqa: A002 (the field's name in the contract)
         found = self._log(log)
@@ -285,7 +329,7 @@ class SqliteView:
             row = self._stored(_EVENT_BY_ID, (found.id, id)).fetchone()
             return Record(log, *row) if row else None
         row = self._stored(_BY_ID, (found.id, id)).fetchone()
-        return _record(log, row) if row else None
+        return record_of(log, row) if row else None
 
     def number(self, log: str) -> int:
         found = self._log(log)
@@ -317,7 +361,7 @@ class SqliteView:
         if log[0] in APPEND_ONLY:
             return self._scan_events(log, found, after, before, newest_first)
         rows = self._rows(_SCAN + " DESC" * newest_first, (found.id, after, before))
-        return (_record(log, row) for row in rows)
+        return (record_of(log, row) for row in rows)
 
     def chunk(self, log: str, after: int, until: int, count: int | None = None) -> Chunk | None:
         found = self._log(log) if log[0] in APPEND_ONLY else None
@@ -326,15 +370,18 @@ class SqliteView:
         tail = found.tail
         if tail and after >= tail.after and tail.newest == found.newest:
             return tail.chunk(after, until, count)
+        sealed = self._chunks.get(found.id, after)
+        if sealed and sealed.chunk.revision <= until and (count is None or sealed.chunk.records <= count):
+            return sealed.chunk._replace(complete=sealed.next > until)
         segments = self._run(_SEGMENTS + " LIMIT 2", (found.id, after + 1, until)).fetchall()
         for (segment,) in segments:
             first = segment * PER_SEGMENT
-            limit = -1 if count is None else count
-            bounds = (first, first + PER_SEGMENT - 1, after, until, limit)
-            frames, records, revision, place = self._run(_JOINED, bounds).fetchone()
+            bounds = (first, first + PER_SEGMENT - 1, after, until)
+            joined = self._run(_JOINED, bounds) if count is None else self._run(_FIRST_JOINED, (*bounds, count))
+            frames, records, revision, place = joined.fetchone()
             if records:
-                complete = revision == found.newest or self._next(found, place, revision) > until
-                return Chunk(frames + _REVISION + varint(revision), records, revision, complete)
+                message = frames + _REVISION + varint(revision)
+                return self._finished(Chunk(message, records, revision, complete=True), found, after, until, place)
         return None
 
     def back(self, log: str, count: int, until: int) -> tuple[int, int]:
@@ -364,11 +411,11 @@ class SqliteView:
         if not self._state.id or after >= self.revision:
             return iter(())
         rows = self._rows(_JOURNAL, (self._state.id, kind, after))
-        return (_record(row[0], row[1:]) for row in rows)
+        return (record_of(row[0], row[1:]) for row in rows)
 
     def close(self) -> None:
         """End it: nothing that it gave may be iterated any further."""
-        for cursor in list(self._cursors):
+        for cursor in list(self._cursors or ()):
             cursor.close()
 
     def _log(self, name: str) -> LogState | None:
@@ -381,16 +428,17 @@ class SqliteView:
 
     def _rows(self, sql: str, bindings: Sequence[object]) -> Iterator[Any]:
         cursor = self._run(sql, bindings)
-        self._cursors.add(cursor)
+        if self._cursors is None:
+            self._cursors = set()
+        cursors = self._cursors
+        cursors.add(cursor)
         try:
             yield from cursor
         finally:
-            self._cursors.discard(cursor)
+            cursors.discard(cursor)
             cursor.close()
 
-    def _scan_events(
-        self, log: str, found: LogState, after: int, before: int, newest_first: bool
-    ) -> Iterator[Record]:
+    def _scan_events(self, log: str, found: LogState, after: int, before: int, newest_first: bool) -> Iterator[Record]:
         down = " DESC" * newest_first
         segments = self._run(_SEGMENTS + down, (found.id, after + 1, before - 1)).fetchall()
         for (segment,) in segments:
@@ -399,11 +447,16 @@ class SqliteView:
             for row in self._rows(_EVENTS + down, bounds):
                 yield Record(log, *row)
 
-    def _next(self, found: LogState, place: int, revision: int) -> int:
-        """Return the revision of the event after one that is not the newest."""
+    def _finished(self, chunk: Chunk, found: LogState, after: int, until: int, place: int) -> Chunk:
+        """Return a chunk with what comes after it looked up: whether that is still asked for, and where it is."""
+        if chunk.revision == found.newest:
+            return chunk
         row = self._run(_NEXT, (place + 1,)).fetchone() if (place + 1) % PER_SEGMENT else None
-        row = row or self._run(_NEXT_SEGMENT, (found.id, revision)).fetchone()
-        return int(row[0])
+        if row is not None:
+            return chunk._replace(complete=row[0] > until)
+        (following,) = self._run(_NEXT_SEGMENT, (found.id, chunk.revision)).fetchone()
+        self._chunks.put(found.id, after, Sealed(chunk, following))
+        return chunk._replace(complete=following > until)
 
 
 def load_log(run: Run, partition: int, name: str) -> LogState | None:
@@ -416,10 +469,11 @@ def load_log(run: Run, partition: int, name: str) -> LogState | None:
     state.named = bool(row[6])
     state.segment, state.filled, state.size = row[7:10]
     if row[10] is not None:
-        state.head = _record(name, row[10:])
+        state.head = record_of(name, row[10:])
     return state
 
 
-def _record(log: str, row: Sequence[Any]) -> Record:
+def record_of(log: str, row: Sequence[Any]) -> Record:
+    """Return the record of a row with the columns of `_RECORD`."""
     revision, number, frame, id, value_size, deleted, expires = row  # noqa: A001 (the field's name in the contract)
     return Record(log, revision, number, frame, id, value_size, bool(deleted), expires)
