@@ -6,7 +6,7 @@ PROTOS := $(shell find proto/statekeep -name '*.proto')
 STUBS  := clients/python
 
 .DEFAULT_GOAL := generate
-.PHONY: generate stubs-python run test lint format bench check-generated clean help
+.PHONY: generate stubs-python run test soak lint format bench check-generated clean help
 
 generate: stubs-python ## Regenerate the stubs of every client language from proto/
 
@@ -20,6 +20,9 @@ run: $(VENV)/.run ## Serve from memory on 127.0.0.1:50051 (ARGS="--listen 127.0.
 
 test: $(VENV)/.dev ## Run every test (ARGS="-k history" for some)
 	$(BIN)/python -m pytest $(ARGS)
+
+soak: $(VENV)/.dev ## Run the long forms of the fault tests: half an hour
+	$(BIN)/python -m pytest -m soak $(ARGS)
 
 lint: $(VENV)/.dev ## Check style, types and the contract
 	$(BIN)/ruff check .

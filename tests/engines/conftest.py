@@ -1,4 +1,4 @@
-"""The engines that the suite runs over: one more is one more URL here."""
+"""The engines that the suite runs over: those of stores.py."""
 
 import asyncio
 from collections.abc import Iterator
@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 from engines.engine_support import Store, races
 from statekeep_server.engines import Engine, open_engine
-
-STORES = ["memory:", "sqlite:{directory}/state.db"]
+from stores import STORES, check_left, url_of
 
 
 @pytest.fixture
@@ -17,12 +16,12 @@ def runner() -> Iterator[asyncio.Runner]:
         yield runner
 
 
-@pytest.fixture(params=STORES, ids=["memory", "sqlite"])
+@pytest.fixture(params=STORES)
 def engine(request: pytest.FixtureRequest, runner: asyncio.Runner, tmp_path: Path) -> Iterator[Engine]:
-    engine = open_engine(request.param.format(directory=tmp_path))
+    engine = open_engine(url_of(request.param, tmp_path))
     yield engine
     runner.run(engine.close())
-    assert list(tmp_path.iterdir()) in ([], [tmp_path / "state.db"]), "an engine that was closed leaves its file alone"
+    check_left(tmp_path)
 
 
 @pytest.fixture
