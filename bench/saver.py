@@ -1,6 +1,7 @@
 """LangGraph's SqliteSaver beside a server on the SQLite engine: saving checkpoints, and reading a thread's history.
 
 Each side is called as its users call it, by one caller: the saver in the process that uses it, Statekeep over gRPC.
+Both make Python values of what they read. The last row is what the server sends, as bytes, of events that hold the same.
 """
 
 import json
@@ -16,10 +17,10 @@ import grpc
 from statekeep.v1 import state_store_pb2 as pb
 from statekeep.v1.value_pb2 import Value
 
-from bench import disk
-from bench.process import BENCH_SERVER, running
+from bench import disk, load
+from bench.process import BENCH_SERVER, Process, running
 from bench.table import Row
-from bench.workloads import Stubs
+from bench.workloads import STREAM_HISTORY, Stubs
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.sqlite import SqliteSaver
@@ -52,8 +53,9 @@ def rows(turns: int) -> Iterator[Row]:
         yield _row("Saving a checkpoint, beside SqliteSaver", turns, lambda turn: _saving(saver, stubs, turn))
         _put(saver, "read", _CHECKPOINTS)
         _save(stubs, "read", _CHECKPOINTS)
-        reading = _row("Reading history, beside SqliteSaver", turns, lambda turn: _reading(saver, stubs), goal=10)
-        yield reading
+        yield _row("Reading checkpoints, beside SqliteSaver", turns, lambda turn: _reading(saver, stubs))
+        _append(stubs, "read", _CHECKPOINTS)
+        yield _row("Sending history, beside SqliteSaver", turns, lambda turn: _sending(saver, stubs, server), goal=10)
 
 
 def _row(name: str, turns: int, pair: Callable[[int], tuple[float, float]], goal: float | None = None) -> Row:
@@ -85,7 +87,15 @@ def _saving(saver: "SqliteSaver", stubs: Stubs, turn: int) -> tuple[float, float
 
 
 def _reading(saver: "SqliteSaver", stubs: Stubs) -> tuple[float, float]:
-    return _rate(lambda: _list(saver), _CHECKPOINTS), _rate(lambda: _stream(stubs), _CHECKPOINTS)
+    return _rate(lambda: _list(saver), _CHECKPOINTS), _rate(lambda: _list_ours(stubs), _CHECKPOINTS)
+
+
+def _sending(saver: "SqliteSaver", stubs: Stubs, server: Process) -> tuple[float, float]:
+    request = pb.StreamHistoryRequest(thread_id="read")
+    sizes = [len(message) for message in stubs.stream(request)]
+    sent = load.send(server.address, load.Shape(1, 1), STREAM_HISTORY, request.SerializeToString(), 300)
+    assert sent.data == sent.calls * (sum(sizes) + load.HEADER * len(sizes)), sent
+    return _rate(lambda: _list(saver), _CHECKPOINTS), sent.rate * _CHECKPOINTS
 
 
 def _put(saver: "SqliteSaver", thread: str, count: int) -> None:
@@ -104,13 +114,18 @@ def _save(stubs: Stubs, thread: str, count: int) -> None:
         stubs.state.SaveCheckpoint(pb.SaveCheckpointRequest(checkpoint=checkpoint))
 
 
+def _append(stubs: Stubs, thread: str, count: int) -> None:
+    event = pb.Event(type="step", data=Value(json=json.dumps(_STATE)))
+    stubs.state.AppendEvents(pb.AppendEventsRequest(thread_id=thread, events=[event] * count))
+
+
 def _list(saver: "SqliteSaver") -> None:
     found = list(saver.list({"configurable": {"thread_id": "read"}}))
     assert len(found) == _CHECKPOINTS, len(found)
     assert found[-1].checkpoint["channel_values"] == _STATE
 
 
-def _stream(stubs: Stubs) -> None:
+def _list_ours(stubs: Stubs) -> None:
     request = pb.ListCheckpointsRequest(thread_id="read", page_size=_CHECKPOINTS)
     found = [json.loads(checkpoint.state.json) for checkpoint in stubs.state.ListCheckpoints(request).checkpoints]
     assert len(found) == _CHECKPOINTS, len(found)

@@ -20,6 +20,7 @@ import apsw
 from statekeep_server.core.errors import Reason, StatekeepError
 from statekeep_server.core.journal import Change
 from statekeep_server.engines.bells import LocalBell, Tower
+from statekeep_server.engines.interface import StoreError
 from statekeep_server.engines.sqlite_cache import Cache
 from statekeep_server.engines.sqlite_file import StoreFile, why
 from statekeep_server.engines.sqlite_transaction import Ids, Transaction, changed_names
@@ -75,13 +76,18 @@ class SqliteEngine:
         self._tower = Tower()
         self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
         self._closing = threading.Lock()
+        self._letting_go = threading.Lock()
         self._closed = False
         self._local = threading.local()
         self._connections: list[apsw.Connection] = []
         self._readers = ThreadPoolExecutor(READERS, "statekeep-reader")
         self._writer = threading.Thread(target=self._write_all, name="statekeep-writer", daemon=True)
-        self._connection = self._file.connect(writing=True)
-        self._ids = Ids(self._connection)
+        try:
+            self._connection = self._file.connect(writing=True)
+            self._ids = Ids(self._connection)
+        except apsw.Error as error:
+            self._file.close()
+            raise StoreError(f"{path} cannot be used: {why(error)}") from error
         self._cleaning = True
         self._writer.start()
 
@@ -138,11 +144,9 @@ class SqliteEngine:
     def _close(self) -> None:
         self._writer.join()
         self._readers.shutdown(wait=True)
-        with self._closing:
-            connections, self._connections = self._connections, []
-            for connection in connections:
+        with self._letting_go:  # close may be called twice, at once
+            for connection in (*self._connections, self._connection):
                 connection.close(True)
-            self._connection.close(True)
             self._file.close()
 
     # --- reading

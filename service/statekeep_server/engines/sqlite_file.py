@@ -211,7 +211,7 @@ class _closing:  # noqa: N801 (as contextlib.closing, for what is closed by forc
 
 def _connect(path: Path, *, writing: bool) -> apsw.Connection:
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOMUTEX  # a connection is used by one thread at a time
-    connection = apsw.Connection(str(path), flags=flags)
+    connection = apsw.Connection(str(path), flags=flags, statementcachesize=500)
     connection.set_busy_timeout(5_000)
     connection.execute(f"PRAGMA cache_size = -{PAGE_CACHE}")
     connection.execute("PRAGMA synchronous = FULL")  # in WAL mode this syncs the log at every commit

@@ -6,6 +6,8 @@ written once, at the end; rows wait too, and go to the file in blocks, or as soo
 
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
+from itertools import chain
 from typing import Any, TypeVar
 
 import apsw
@@ -33,7 +35,7 @@ SEGMENT = 256 * 2**10
 _ROOM = 4 * 2**20  # bytes of rows that wait for the file at most
 _SWEPT_AT_ONCE = 1_000  # records that one transaction of a sweep removes
 _CLEANED_AT_ONCE = 2_000  # rows of dropped partitions that one transaction removes
-_BLOCKS = (64, 8, 1)  # rows of one statement: each gives the interpreter up once, and is parsed once
+_BLOCK = 64  # rows of one statement: it gives the interpreter up once, and another thread may keep that for long
 
 _EXPIRED = (
     "SELECT p.name, l.name, r.revision, r.number, r.frame, r.id, r.value_size, r.deleted, r.expires "
@@ -134,23 +136,13 @@ class Transaction:
 
     def flush(self) -> None:
         """Write what waits to the file."""
-        if self._segments:
-            self._insert("segments", 4, self._segments)
-        if self._events:
-            self._insert("events", 4, self._events)
-        if self._event_ids:
-            self._insert("event_ids", 3, self._event_ids, verb="INSERT OR IGNORE")
-        if self._records:
-            self._insert(
-                "records (partition, kind, log, revision, number, id, value_size, deleted, expires, frame)",
-                10,
-                self._records,
-            )
-        if self._unsaved_logs:
-            self._insert("logs", 14, [_log_row(*item) for item in self._unsaved_logs.items()], end=_UPSERT_LOG)
-        if self._unsaved_partitions:
-            rows = [_partition_row(*item) for item in self._unsaved_partitions.items()]
-            self._insert("partitions", 9, rows, end=_UPSERT_PARTITION)
+        self._insert("INSERT INTO segments", 4, self._segments)
+        self._insert("INSERT INTO events", 4, self._events)
+        self._insert("INSERT OR IGNORE INTO event_ids", 3, self._event_ids)
+        self._insert(_INTO_RECORDS, 10, self._records)
+        self._insert("INSERT INTO logs", 14, [_log_row(*item) for item in self._unsaved_logs.items()], _UPSERT_LOG)
+        partitions = [_partition_row(*item) for item in self._unsaved_partitions.items()]
+        self._insert("INSERT INTO partitions", 9, partitions, _UPSERT_PARTITION)
         for log, revisions, frames in self._tails.values():
             _extend_tail(log, revisions, frames)
         for waiting in (self._segments, self._events, self._event_ids, self._records):
@@ -313,18 +305,20 @@ class Transaction:
             removed += 1
         return removed
 
-    def _insert(
-        self, into: str, columns: int, rows: Sequence[Sequence[Any]], *, verb: str = "INSERT", end: str = ""
-    ) -> None:
-        one = f"({', '.join('?' * columns)})"
-        start = 0
-        for block in _BLOCKS:
-            while len(rows) - start >= block:
-                values = [value for row in rows[start : start + block] for value in row]
-                self._connection.execute(f"{verb} INTO {into} VALUES {', '.join([one] * block)} {end}", values)
-                start += block
+    def _insert(self, into: str, columns: int, rows: Sequence[Sequence[object]], end: str = "") -> None:
+        for start in range(0, len(rows), _BLOCK):
+            block = rows[start : start + _BLOCK]
+            values: list[Any] = list(chain.from_iterable(block))
+            self._connection.execute(_insertion(into, columns, len(block), end), values)
 
 
+@lru_cache(maxsize=1_000)
+def _insertion(into: str, columns: int, rows: int, end: str) -> str:
+    one = f"({', '.join('?' * columns)})"
+    return f"{into} VALUES {', '.join([one] * rows)} {end}"
+
+
+_INTO_RECORDS = "INSERT INTO records (partition, kind, log, revision, number, id, value_size, deleted, expires, frame)"
 _UPSERT_LOG = """\
 ON CONFLICT (id) DO UPDATE SET number = excluded.number, trimmed = excluded.trimmed, newest = excluded.newest,
 count = excluded.count, named = excluded.named, head = excluded.head, expires = excluded.expires,
