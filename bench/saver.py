@@ -1,7 +1,8 @@
 """LangGraph's SqliteSaver beside a server on the SQLite engine: saving checkpoints, and reading a thread's history.
 
 Each side is called as its users call it, by one caller: the saver in the process that uses it, Statekeep over gRPC.
-Both make Python values of what they read. The last row is what the server sends, as bytes, of events that hold the same.
+Both make Python values of what they read. The last row is what the server sends, as bytes, of events that hold the
+same.
 """
 
 import json
