@@ -13,6 +13,7 @@ from statekeep_server.core.journal import KEY, Change, Record, View
 from statekeep_server.core.wire import frame, varint
 from statekeep_server.engines import StoreError, sqlite_file
 from statekeep_server.engines.sqlite import SqliteEngine
+from statekeep_server.engines.sqlite_view import Sealed, SqliteView
 from stores import check_left
 
 VERSION_1 = Path(__file__).with_name("store_of_version_1.sql")
@@ -169,6 +170,35 @@ def test_what_is_not_committed_is_read_by_nobody(engine: SqliteEngine, store: St
     engine._connection.set_commit_hook(None)
     assert seen == [before]
     assert store.run(look()) != before
+
+
+def test_a_chunk_of_a_later_moment_is_not_shown_in_an_earlier_view(engine: SqliteEngine, store: Store) -> None:
+    """Between a commit and the moment it is shown, a reader of the file is ahead of what is in memory."""
+    store.append("p", *[New(text="x" * 100_000)] * 3)
+    earlier = engine._cache.get("p").draft()
+    store.append("p", *[New(text="x" * 100_000)] * 4)
+    engine._chunks.put(1, 0, Sealed(store.look("p", lambda view: view.chunk(MAIN, 0, NEVER)), NEVER))
+    assert sum(chunk.records for chunk in store.look("p", chunks)) == 7
+    connection = engine._connection.execute
+    for revision in [earlier.revision - 2, earlier.revision - 1]:
+        log = engine._cache.get("p").log(MAIN)[0].copy()
+        log.newest = revision
+        earlier.logs[MAIN] = log
+        view = SqliteView(earlier, connection, engine._chunks)
+        assert chunks(view)[-1].revision == revision
+        view.close()
+
+
+def test_what_is_looked_at_in_a_transaction_that_fails_is_not_kept(engine: SqliteEngine, store: Store) -> None:
+    def decide(view: View) -> Change[int]:
+        return Change(len(chunks(view)), records(view, [New(text="x" * 200_000)] * 3))
+
+    engine._connection.set_commit_hook(lambda: True)
+    assert all(map(unavailable, store.run(outcomes(engine, decide, decide))))
+    engine._connection.set_commit_hook(None)
+    assert not engine._chunks._kept
+    store.append("p", New(id="other"))
+    assert [event.id for chunk in store.look("p", chunks) for event in events_in(chunk)] == ["other"]
 
 
 def test_a_write_that_was_given_up_while_it_waited_is_not_made(engine: SqliteEngine, store: Store) -> None:

@@ -237,7 +237,7 @@ class SqliteEngine:
         return [_Outcome(None, _unavailable(what)) for _ in jobs]
 
     def _attempt(self, jobs: Iterable[_Job]) -> list[_Outcome]:
-        transaction = Transaction(self._connection, self._cache, self._chunks, self._ids)
+        transaction = Transaction(self._connection, self._cache, self._ids)
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             outcomes = [_decided(job, transaction) for job in jobs]

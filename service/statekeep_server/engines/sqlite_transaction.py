@@ -62,10 +62,10 @@ class Ids:
 class Transaction:
     """One transaction, to be flushed and committed by its owner, or thrown away."""
 
-    def __init__(self, connection: apsw.Connection, cache: Cache, chunks: Chunks, ids: Ids) -> None:
+    def __init__(self, connection: apsw.Connection, cache: Cache, ids: Ids) -> None:
         self._connection = connection
         self._cache = cache
-        self._chunks = chunks
+        self._chunks = Chunks(0)  # what is not committed must not be kept
         self._ids = ids
         self.highest = ids.highest
         self.drafts: dict[str, PartitionState] = {}

@@ -367,6 +367,7 @@ class SqliteView:
         found = self._log(log) if log[0] in APPEND_ONLY else None
         if not found or after >= found.newest or until < found.born or after >= until:
             return None
+        until = min(until, found.newest)  # a chunk that is kept may be of a later moment than this view
         tail = found.tail
         if tail and after >= tail.after and tail.newest == found.newest:
             return tail.chunk(after, until, count)
