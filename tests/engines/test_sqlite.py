@@ -215,6 +215,40 @@ def test_a_write_that_was_given_up_while_it_waited_is_not_made(engine: SqliteEng
     assert store.append("p", New())[0].number == len(numbers) + 1
 
 
+@pytest.mark.timeout(20)
+def test_a_writer_that_fails_leaves_nobody_waiting(
+    engine: SqliteEngine, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(drafts: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(engine._cache, "publish", fail)
+    assert all(map(unavailable, store.run(outcomes(engine, *[appending(New())] * 5))))
+    assert all(map(unavailable, store.run(outcomes(engine, appending(New())))))
+
+
+def test_rows_that_could_not_be_removed_are_removed_once_the_file_can_be_written(
+    engine: SqliteEngine, store: Store, path: Path
+) -> None:
+    store.append("p", *(New(id=f"e{number}") for number in range(6_000)))
+    failures: list[bool] = []
+
+    def fail_after_the_drop() -> bool:
+        failures.append(True)
+        return len(failures) > 1
+
+    engine._connection.set_commit_hook(fail_after_the_drop)
+    store.drop("p")
+    assert unavailable(store.run(outcomes(engine, appending(New())))[0])
+    engine._connection.set_commit_hook(None)
+    store.append("p", New())
+    ends = time.monotonic() + 20
+    while rows(path)["dropped"] and time.monotonic() < ends:
+        store.append("p", New(SAVED, 1))
+    assert rows(path)["event_ids"] == 0
+    assert rows(path)["events"] == 1
+
+
 def test_a_closed_engine_refuses_to_write_and_to_read(engine: SqliteEngine, store: Store) -> None:
     store.append("p", New())
     store.run(engine.close())

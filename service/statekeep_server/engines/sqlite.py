@@ -88,7 +88,8 @@ class SqliteEngine:
         except apsw.Error as error:
             self._file.close()
             raise StoreError(f"{path} cannot be used: {why(error)}") from error
-        self._cleaning = True
+        self._cleaning = True  # there may be partitions whose rows are still to be removed
+        self._failing = False  # the last write failed: nothing is tried by itself until one succeeds
         self._writer.start()
 
     async def read(self, partition: str, query: Callable[[SqliteView], Answer]) -> Answer:
@@ -184,7 +185,8 @@ class SqliteEngine:
             finally:
                 view.close()
         finally:
-            connection.execute("COMMIT")
+            if connection.in_transaction:
+                connection.execute("COMMIT")
         self._cache.offer(partition, state, commits)
         return answer
 
@@ -201,17 +203,31 @@ class SqliteEngine:
 
     def _write_all(self) -> None:
         """Take what waits and write it, until there is nothing more to come: the writer's thread."""
+        jobs: list[_Job] = []
         more = True
-        while more:
-            jobs, more = self._take()
-            outcomes = self._write_group(jobs)
-            _settle(jobs, outcomes)
-            del jobs, outcomes  # they hold what callers sent, and the next may be long in coming
+        try:
+            while more:
+                jobs, more = self._take()
+                _settle(jobs, self._write_group(jobs))
+                jobs = []  # they hold what callers sent, and the next may be long in coming
+        except Exception:
+            log.exception("the writer failed, and nothing is written any more; start the server again")
+        finally:
+            self._refuse(jobs)
+
+    def _refuse(self, jobs: list[_Job]) -> None:
+        """Take no more writes, and answer those that wait."""
+        with self._closing:
+            self._closed = True
+        with suppress(Empty):
+            while job := self._jobs.get_nowait():
+                jobs.append(job)
+        _settle(jobs, [_Outcome(None, _unavailable("is closed"))] * len(jobs))
 
     def _take(self) -> tuple[list[_Job], bool]:
         jobs: list[_Job] = []
         try:
-            job = self._jobs.get(block=not self._cleaning)
+            job = self._jobs.get(block=self._failing or not self._cleaning)
             while job is not None:
                 jobs.append(job)
                 if len(jobs) == _GROUP:
@@ -223,36 +239,44 @@ class SqliteEngine:
 
     def _write_group(self, jobs: Sequence[_Job]) -> list[_Outcome]:
         """Write a group in one transaction, or each of it in its own where one of them cannot be written."""
+        transaction = Transaction(self._connection, self._cache, self._ids)
         try:
-            return self._attempt(jobs)
+            outcomes = self._attempt(transaction, jobs)
         except _CommitError as failed:
-            error = failed.__cause__
+            return self._failed(jobs, failed.__cause__)
         except Exception as failed:  # noqa: BLE001 (whatever it is, it must not end the writer)
             if len(jobs) > 1:
                 return [outcome for job in jobs for outcome in self._write_group([job])]
-            error = failed
-        self._cleaning = False  # where the file cannot be written, it is tried again with the next write
-        log.error("the store cannot be written: %s", error, exc_info=None if isinstance(error, apsw.Error) else error)
-        what = f"cannot be written: {why(error)}" if isinstance(error, apsw.Error) else "cannot keep this"
-        return [_Outcome(None, _unavailable(what)) for _ in jobs]
-
-    def _attempt(self, jobs: Iterable[_Job]) -> list[_Outcome]:
-        transaction = Transaction(self._connection, self._cache, self._ids)
-        self._connection.execute("BEGIN IMMEDIATE")
-        try:
-            outcomes = [_decided(job, transaction) for job in jobs]
-            transaction.finish()
-            cleaning = transaction.dropped or (self._cleaning and transaction.clean())
-            self._commit()
-        except BaseException:
-            if self._connection.in_transaction:
-                self._connection.execute("ROLLBACK")
-            raise
-        self._cleaning = cleaning
+            return self._failed(jobs, failed)
+        self._failing = False
         transaction.publish()
         for partition in changed_names(transaction.changed):
             self._tower.ring(partition)
         return outcomes
+
+    def _failed(self, jobs: Sequence[_Job], error: BaseException | None) -> list[_Outcome]:
+        self._failing = True
+        log.error("the store cannot be written: %s", error, exc_info=None if isinstance(error, apsw.Error) else error)
+        what = f"cannot be written: {why(error)}" if isinstance(error, apsw.Error) else "cannot keep this"
+        return [_Outcome(None, _unavailable(what)) for _ in jobs]
+
+    def _attempt(self, transaction: Transaction, jobs: Iterable[_Job]) -> list[_Outcome]:
+        self._roll_back()  # of what failed so badly that it could not be undone then
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            outcomes = [_decided(job, transaction) for job in jobs]
+            transaction.finish()
+            cleaning = self._cleaning and transaction.clean()
+            self._commit()
+        except BaseException:
+            self._roll_back()
+            raise
+        self._cleaning = cleaning or transaction.dropped
+        return outcomes
+
+    def _roll_back(self) -> None:
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
 
     def _commit(self) -> None:
         try:
