@@ -21,7 +21,7 @@ run: $(VENV)/.run ## Serve from memory on 127.0.0.1:50051 (ARGS="--listen 127.0.
 test: $(VENV)/.dev ## Run every test (ARGS="-k history" for some)
 	$(BIN)/python -m pytest $(ARGS)
 
-soak: $(VENV)/.dev ## Run the long forms of the fault tests: half an hour
+soak: $(VENV)/.dev ## Run the long forms of the fault tests, which make test leaves out
 	$(BIN)/python -m pytest -m soak $(ARGS)
 
 lint: $(VENV)/.dev ## Check style, types and the contract

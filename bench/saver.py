@@ -9,7 +9,6 @@ import json
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
@@ -34,7 +33,11 @@ _STATE = {"messages": ["m" * 100] * 2, "step": 7}
 
 def available() -> bool:
     """Whether LangGraph's SqliteSaver is here."""
-    return find_spec("langgraph") is not None and find_spec("langgraph.checkpoint.sqlite") is not None
+    try:
+        import langgraph.checkpoint.sqlite  # noqa: F401 (to see whether it can be)
+    except ImportError:
+        return False
+    return True
 
 
 def rows(turns: int) -> Iterator[Row]:

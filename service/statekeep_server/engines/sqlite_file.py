@@ -18,7 +18,8 @@ from statekeep_server.engines.interface import StoreError
 
 APPLICATION_ID = 0x53744B70  # "StKp"; says in the file's header whose it is
 
-PAGE_CACHE = 32 * 2**10  # KiB; what each connection may keep of the file in memory at most
+PAGES_TO_WRITE, PAGES_TO_READ = 32 * 2**10, 8 * 2**10
+"""KiB of the file that a connection keeps in memory at most: the one that writes, and each that reads."""
 
 _VERSION_1 = """\
 CREATE TABLE partitions (
@@ -213,7 +214,7 @@ def _connect(path: Path, *, writing: bool) -> apsw.Connection:
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOMUTEX  # a connection is used by one thread at a time
     connection = apsw.Connection(str(path), flags=flags, statementcachesize=500)
     connection.set_busy_timeout(5_000)
-    connection.execute(f"PRAGMA cache_size = -{PAGE_CACHE}")
+    connection.execute(f"PRAGMA cache_size = -{PAGES_TO_WRITE if writing else PAGES_TO_READ}")
     connection.execute("PRAGMA synchronous = FULL")  # in WAL mode this syncs the log at every commit
     if writing:
         connection.execute("PRAGMA wal_autocheckpoint = 4000; PRAGMA journal_size_limit = 67108864")
