@@ -6,7 +6,7 @@ PROTOS := $(shell find proto/statekeep -name '*.proto')
 STUBS  := clients/python
 
 .DEFAULT_GOAL := generate
-.PHONY: generate stubs-python run test test-clients lint format bench check-generated clean help
+.PHONY: generate stubs-python run test test-clients soak lint format bench check-generated clean help
 
 generate: stubs-python ## Regenerate the stubs of every client language from proto/
 
@@ -24,6 +24,9 @@ test: $(VENV)/.dev ## Run every test, then test-clients (ARGS="-k history" for s
 
 test-clients: $(VENV)/.dev ## Run the cases in every language, and what each reads of the others
 	@PYTHONPATH=tests $(BIN)/python tests/clients/run.py
+
+soak: $(VENV)/.dev ## Run the long forms of the fault tests, which make test leaves out
+	$(BIN)/python -m pytest -m soak $(ARGS)
 
 lint: $(VENV)/.dev ## Check style, types and the contract
 	$(BIN)/ruff check .

@@ -99,3 +99,7 @@ class Engine(Protocol):
 
     async def close(self) -> None:
         """Let go of everything that the engine holds."""
+
+
+class StoreError(Exception):
+    """A store that cannot be opened, and why, in one line."""
