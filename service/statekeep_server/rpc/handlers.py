@@ -50,9 +50,7 @@ def method_handlers(
     """
     if set(methods) != {method.name for method in service.methods}:
         raise ValueError(f"The methods of {service.full_name} are not those that are served: {sorted(methods)}")
-    return {
-        method.name: _method_handler(method, methods[method.name], traffic, batches) for method in service.methods
-    }
+    return {method.name: _method_handler(method, methods[method.name], traffic, batches) for method in service.methods}
 
 
 def _method_handler(
