@@ -7,8 +7,8 @@ STUBS  := clients/python
 STUBS_TYPESCRIPT := clients/typescript/src/gen
 
 .DEFAULT_GOAL := generate
-.PHONY: generate stubs-python stubs-go stubs-typescript stubs-java stubs-rust stubs-cpp run test test-clients lint \
-  format bench check-generated clean help
+.PHONY: generate stubs-python stubs-go stubs-typescript stubs-java stubs-rust stubs-cpp run test test-clients soak \
+  lint format bench check-generated clean help
 
 generate: stubs-python $(if $(shell command -v go),stubs-go) $(if $(shell command -v npm),stubs-typescript) ## Regenerate the stubs that are committed, from proto/
 
@@ -41,6 +41,9 @@ test: $(VENV)/.dev ## Run every test, then test-clients (ARGS="-k history" for s
 
 test-clients: $(VENV)/.dev ## Run the cases in every language, and what each reads of the others
 	@PYTHONPATH=tests $(BIN)/python tests/clients/run.py
+
+soak: $(VENV)/.dev ## Run the long forms of the fault tests, which make test leaves out
+	$(BIN)/python -m pytest -m soak $(ARGS)
 
 lint: $(VENV)/.dev ## Check style, types and the contract
 	$(BIN)/ruff check .

@@ -16,7 +16,7 @@ from statistics import median
 
 import grpc
 
-from bench import load, memory, table
+from bench import disk, load, memory, saver, stores, table
 from bench.followers import idle_follower
 from bench.machine import machine
 from bench.process import BENCH_SERVER, STATEKEEP, Process, running
@@ -42,7 +42,7 @@ def main() -> int:
     print(f"{about}\n\n{table.head()}", flush=True)
     rows = []
     try:
-        for row in _rows(options.quick):
+        for row in _rows(options.quick, options.only):
             print(row.line(), flush=True)
             rows.append(row)
     except (AssertionError, RuntimeError, grpc.RpcError) as error:
@@ -56,11 +56,24 @@ def main() -> int:
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="bench", description="Measures Statekeep beside its floors.")
     parser.add_argument("--quick", action="store_true", help="few and short turns: under a minute, and less sure")
+    parser.add_argument("--only", choices=("memory", "sqlite"), help="measure one engine's part alone")
     parser.add_argument("--json", metavar="FILE", type=Path, help="write the figures to a file too")
     return parser.parse_args()
 
 
-def _rows(quick: bool) -> Iterator[Row]:
+def _rows(quick: bool, only: str | None) -> Iterator[Row]:
+    if only != "sqlite":
+        yield from _in_memory(quick)
+    if only != "memory":
+        yield from stores.rows(_QUICK if quick else _FULL)
+        yield from disk.rows(quick)
+        if saver.available():
+            yield from saver.rows(_QUICK.turns if quick else _FULL.turns)
+        else:
+            print(saver.MISSING, file=sys.stderr)
+
+
+def _in_memory(quick: bool) -> Iterator[Row]:
     with running(BENCH_SERVER) as server:
         follower = idle_follower(server, _FOLLOWERS)  # first, while the server holds no memory that it could reuse
         with grpc.insecure_channel(server.address, _BOUNDED) as channel:

@@ -4,8 +4,8 @@
                          generated and does nothing would
     bench.Floor/Stream   sends messages of the sizes that the request lists (see `pack_sizes`)
 
-`python -m bench.server` says where it listens as `statekeep serve` does, and ends when its standard input does: so
-nothing is left behind, however the one who started it ends.
+`python -m bench.server [STORE]` says where it listens as `statekeep serve` does, and ends when its standard input does:
+so nothing is left behind, however the one who started it ends.
 """
 
 import asyncio
@@ -58,9 +58,9 @@ FLOORS: Handlers = {
 }
 
 
-async def serve() -> None:
+async def serve(store: str) -> None:
     """Serve until standard input ends. What is done between start and ready is what `statekeep serve` does."""
-    server = Server(open_engine("memory:"), handlers={"bench.Floor": FLOORS})
+    server = Server(open_engine(store), handlers={"bench.Floor": FLOORS})
     address = server.listen("127.0.0.1:0")
     ended = asyncio.Event()
     asyncio.get_running_loop().add_reader(sys.stdin.fileno(), ended.set)
@@ -73,4 +73,4 @@ async def serve() -> None:
 
 
 if __name__ == "__main__":
-    uvloop.run(serve())
+    uvloop.run(serve(sys.argv[1] if len(sys.argv) > 1 else "memory:"))

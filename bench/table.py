@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-_NAME, _FIGURE, _UNIT, _FLOOR, _RATIO, _SPREAD, _GOAL = 40, 10, 11, 10, 6, 13, 9
+_NAME, _FIGURE, _UNIT, _FLOOR, _RATIO, _SPREAD, _GOAL = 46, 10, 11, 10, 6, 13, 9
 
 
 @dataclass(frozen=True, slots=True)

@@ -76,26 +76,27 @@ def measure(workload: Workload, stubs: Stubs, server: Process, effort: Effort) -
 
 def _pairs(workload: Workload, stubs: Stubs, server: Process, effort: Effort) -> Iterator[Pair]:
     pair = _pair(workload, stubs, server, -1, (_FIRST, _FIRST))
-    for turn in range(effort.turns):
-        pair = _pair(workload, stubs, server, turn, [round(done.sent.rate * effort.seconds) for done in pair])
+    for number in range(effort.turns):
+        pair = _pair(workload, stubs, server, number, [round(done.sent.rate * effort.seconds) for done in pair])
         yield pair
 
 
-def _pair(workload: Workload, stubs: Stubs, server: Process, turn: int, calls: Sequence[int]) -> Pair:
-    place = f"{workload.name.split()[0]}-{workload.shape}-{turn}"
+def _pair(workload: Workload, stubs: Stubs, server: Process, number: int, calls: Sequence[int]) -> Pair:
+    place = f"{workload.name.split()[0]}-{workload.shape}-{number}"
     requests = workload.prepare(stubs, place)
-    if turn % 2:  # so that neither order is favoured
-        subject = _turn(server, workload.shape, workload.method, requests.subject, calls[0])
-        floor = _turn(server, workload.shape, workload.floor, requests.floor, calls[1])
+    if number % 2:  # so that neither order is favoured
+        subject = turn(server, workload.shape, workload.method, requests.subject, calls[0])
+        floor = turn(server, workload.shape, workload.floor, requests.floor, calls[1])
     else:
-        floor = _turn(server, workload.shape, workload.floor, requests.floor, calls[1])
-        subject = _turn(server, workload.shape, workload.method, requests.subject, calls[0])
+        floor = turn(server, workload.shape, workload.floor, requests.floor, calls[1])
+        subject = turn(server, workload.shape, workload.method, requests.subject, calls[0])
     assert floor.sent.data == floor.sent.calls * requests.floor_data, floor
     workload.check(stubs, place, subject.sent)
     return Pair(subject, floor)
 
 
-def _turn(server: Process, shape: Shape, method: str, request: bytes, calls: int) -> Turn:
+def turn(server: Process, shape: Shape, method: str, request: bytes, calls: int) -> Turn:
+    """Make calls of one method on a server."""
     before = cpu_time(server.pid)
     sent = load.send(server.address, shape, method, request, calls)
     return Turn(sent, (cpu_time(server.pid) - before) / sent.calls)

@@ -22,7 +22,7 @@ from bench.server import ANSWER, EMPTY, STREAM, pack_sizes
 EVENT_SIZE = 270  # bytes; of an event as it is stored
 HISTORY = 10_000  # events
 BATCH = 100  # events
-_STREAM_HISTORY = "/statekeep.v1.StateStore/StreamHistory"
+STREAM_HISTORY = "/statekeep.v1.StateStore/StreamHistory"
 # Bytes that the server adds to an event: branch, sequence, revision, create_time; its id; its thread's, about.
 _ADDED, _MADE_UP_ID, _THREAD_ID = 34, 19, 12
 _VALUE = Value(json='{"step": 7, "note": "' + "n" * 80 + '"}')
@@ -35,7 +35,7 @@ class Stubs:
         self.memory = MemoryStub(channel)
         self.state = StateStoreStub(channel)
         self.stream: grpc.UnaryStreamMultiCallable[state.StreamHistoryRequest, bytes] = channel.unary_stream(
-            _STREAM_HISTORY, state.StreamHistoryRequest.SerializeToString
+            STREAM_HISTORY, state.StreamHistoryRequest.SerializeToString
         )
         """StreamHistory, its answers as the bytes that come."""
 
@@ -194,7 +194,7 @@ WORKLOADS = (
     *(
         Workload(
             f"StreamHistory of {HISTORY:,} x {EVENT_SIZE} B",
-            _STREAM_HISTORY,
+            STREAM_HISTORY,
             _prepare_stream,
             _check_stream,
             floor=STREAM,

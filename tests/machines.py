@@ -4,9 +4,15 @@ from collections.abc import Callable
 
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import RuleBasedStateMachine, run_state_machine_as_test
+from server_process import ServerProcess
 
 # Phase.explain traces every line and runs for minutes; a shrunk list of steps says enough.
 _PHASES = (Phase.explicit, Phase.reuse, Phase.generate, Phase.shrink)
+
+
+def examples(server: ServerProcess, count: int) -> int:
+    """Return how many examples to run: all of them from memory, a third where each write waits for a disk."""
+    return count if server.store == "memory:" else count // 3
 
 
 def run_machine(machine: Callable[[], RuleBasedStateMachine], examples: int) -> None:

@@ -7,11 +7,16 @@ from typing import Any
 from google.protobuf.descriptor import FieldDescriptor, MethodDescriptor, ServiceDescriptor
 from google.protobuf.message import Message
 from google.protobuf.message_factory import GetMessageClass
-from statekeep.v1 import memory_pb2, scratch_pb2, state_store_pb2
+from statekeep.v1 import admin_pb2, memory_pb2, scratch_pb2, state_store_pb2
 
 SERVICES: list[ServiceDescriptor] = [
     module.DESCRIPTOR.services_by_name[name]
-    for module, name in ((memory_pb2, "Memory"), (scratch_pb2, "Scratch"), (state_store_pb2, "StateStore"))
+    for module, name in (
+        (memory_pb2, "Memory"),
+        (scratch_pb2, "Scratch"),
+        (state_store_pb2, "StateStore"),
+        (admin_pb2, "Admin"),
+    )
 ]
 METHODS: list[MethodDescriptor] = [method for service in SERVICES for method in service.methods]
 

@@ -10,8 +10,8 @@ from typing import Any, TypeVar
 import grpc
 from google.rpc.error_details_pb2 import BadRequest, ErrorInfo, RetryInfo
 from grpc_status import rpc_status
+from statekeep.v1 import admin_pb2_grpc, memory_pb2_grpc, scratch_pb2_grpc, state_store_pb2_grpc
 from statekeep.v1 import memory_pb2 as memory
-from statekeep.v1 import memory_pb2_grpc, scratch_pb2_grpc, state_store_pb2_grpc
 from statekeep.v1 import state_store_pb2 as state
 from statekeep.v1.value_pb2 import Value
 
@@ -31,6 +31,7 @@ CODES = {
     "SEQUENCE_MISMATCH": _Code.ABORTED,
     "EVENT_EXISTS": _Code.ALREADY_EXISTS,
     "BRANCH_EXISTS": _Code.ALREADY_EXISTS,
+    "PARTITION_EXISTS": _Code.ALREADY_EXISTS,
     "EVENT_NOT_FOUND": _Code.NOT_FOUND,
     "THREAD_NOT_FOUND": _Code.NOT_FOUND,
     "BRANCH_NOT_FOUND": _Code.NOT_FOUND,
@@ -48,12 +49,13 @@ WHITE_SPACE = [*"\t\n\v\f\r \x85\xa0\u1680", *map(chr, range(0x2000, 0x200B)), *
 
 
 class Stubs:
-    """The three services on one channel."""
+    """The services on one channel."""
 
     def __init__(self, channel: grpc.Channel) -> None:
         self.memory = memory_pb2_grpc.MemoryStub(channel)
         self.scratch = scratch_pb2_grpc.ScratchStub(channel)
         self.state = state_store_pb2_grpc.StateStoreStub(channel)
+        self.admin = admin_pb2_grpc.AdminStub(channel)
 
 
 @contextmanager

@@ -36,6 +36,7 @@ class ServerProcess:
     def __init__(
         self, *flags: str, listen: Sequence[str] = (LOOPBACK,), extra: Mapping[str, str] | None = None
     ) -> None:
+        self.store = flags[flags.index("--store") + 1] if "--store" in flags else "memory:"
         addresses = [part for address in listen for part in ("--listen", address)]
         self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (closed by stop)
         self.process = subprocess.Popen(

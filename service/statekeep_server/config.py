@@ -60,11 +60,9 @@ def _check_address(address: str) -> None:
 
 
 def _store(given: str) -> str:
-    from statekeep_server.engines import NAMES
+    from statekeep_server.engines import check_store
 
-    if given not in NAMES:
-        raise ValueError(f"there is no store {given!r}; there is: {', '.join(NAMES)}")
-    return given
+    return check_store(given)
 
 
 def _setting(default: Any, parse: Callable[[Any], Any], metavar: str, text: str, *, many: bool = False) -> Any:
@@ -82,7 +80,13 @@ class Settings:
         "HOST:PORT (port 0 takes a free one) or unix:PATH; may stand several times",
         many=True,
     )
-    store: str = _setting("memory:", _store, "URL", "where records are kept: memory: (gone when the server ends)")
+    store: str = _setting(
+        "memory:",
+        _store,
+        "URL",
+        "where records are kept: memory: (gone when the server ends) or sqlite:PATH (a file that is made where it is"
+        " not there; one server at a time)",
+    )
     grace: float = _setting(
         20.0, seconds, "TIME", "how long calls in flight may go on after SIGTERM or SIGINT before they are cancelled"
     )

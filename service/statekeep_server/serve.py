@@ -13,10 +13,17 @@ from statekeep_server.server import Server
 
 
 async def serve(settings: Settings) -> None:
-    """Serve until SIGTERM or SIGINT, then drain. Raises ListenError where an address cannot be had."""
+    """Serve until SIGTERM or SIGINT, then drain.
+
+    Raises StoreError where the store cannot be used, and ListenError where an address cannot be had.
+    """
     engine = open_engine(settings.store)
-    server = Server(engine, scratch_idle_ttl=settings.scratch_idle_ttl)
-    addresses = [server.listen(address) for address in settings.listen]
+    try:
+        server = Server(engine, scratch_idle_ttl=settings.scratch_idle_ttl)
+        addresses = [server.listen(address) for address in settings.listen]
+    except BaseException:
+        await engine.close()
+        raise
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):

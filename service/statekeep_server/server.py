@@ -21,7 +21,7 @@ from statekeep_server.rpc.batches import Batches
 from statekeep_server.rpc.handlers import Handlers, Traffic, method_handlers
 from statekeep_server.rpc.health import NAME as HEALTH
 from statekeep_server.rpc.health import Health
-from statekeep_server.rpc.services import MEMORY, SCRATCH, STATE_STORE, Services
+from statekeep_server.rpc.services import ADMIN, MEMORY, SCRATCH, STATE_STORE, Services
 from statekeep_server.rpc.streams import Followers
 
 QUIET = 0.1  # seconds without a new call after which a server that stops takes no more
@@ -59,7 +59,7 @@ class ListenError(Exception):
 class Server:
     """One server on one engine. To be made inside a running event loop.
 
-    `handlers` of other services, by the service's name, are served beside the three; the benchmark's floors are.
+    `handlers` of other services, by the service's name, are served beside its own; the benchmark's floors are.
     """
 
     def __init__(
@@ -74,7 +74,7 @@ class Server:
         self._scratch = Scratch(scratch_idle_ttl)
         self._followers = Followers(engine)
         self._traffic = Traffic()
-        services = [MEMORY.full_name, SCRATCH.full_name, STATE_STORE.full_name]
+        services = [MEMORY.full_name, SCRATCH.full_name, STATE_STORE.full_name, ADMIN.full_name]
         self._health = Health(["", *services])
         self._server = grpc.aio.server(options=_OPTIONS)
         methods = Services(engine, self._scratch, self._followers, limits or Limits())
@@ -83,6 +83,7 @@ class Server:
             MEMORY.full_name: method_handlers(MEMORY, methods.memory(), self._traffic, batches),
             SCRATCH.full_name: method_handlers(SCRATCH, methods.scratch(), self._traffic, batches),
             STATE_STORE.full_name: method_handlers(STATE_STORE, methods.state_store(), self._traffic, batches),
+            ADMIN.full_name: method_handlers(ADMIN, methods.admin(), self._traffic, batches),
             **handlers,
         }
         for service, its_handlers in served.items():

@@ -1,13 +1,13 @@
-"""The engines that the suite runs over: one more is one more URL here."""
+"""The engines that the suite runs over: those of stores.py."""
 
 import asyncio
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from engines.engine_support import Store, races
 from statekeep_server.engines import Engine, open_engine
-
-STORES = ["memory:"]
+from stores import STORES, check_left, url_of
 
 
 @pytest.fixture
@@ -17,8 +17,19 @@ def runner() -> Iterator[asyncio.Runner]:
 
 
 @pytest.fixture(params=STORES)
-def engine(request: pytest.FixtureRequest, runner: asyncio.Runner) -> Iterator[Engine]:
-    engine = open_engine(request.param)
+def engine(request: pytest.FixtureRequest, runner: asyncio.Runner, tmp_path: Path) -> Iterator[Engine]:
+    engine = open_engine(url_of(request.param, tmp_path))
+    yield engine
+    runner.run(engine.close())
+    check_left(tmp_path)
+
+
+@pytest.fixture(params=STORES)
+def other(
+    request: pytest.FixtureRequest, runner: asyncio.Runner, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Engine]:
+    """Give a second engine, of each kind in turn: what leaves one may go into any."""
+    engine = open_engine(request.param.format(directory=tmp_path_factory.mktemp("other")))
     yield engine
     runner.run(engine.close())
 

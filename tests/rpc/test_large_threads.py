@@ -13,10 +13,9 @@ EVENTS = 100_000
 
 
 @pytest.fixture(scope="module")
-def own() -> Iterator[Stubs]:
+def own(own_server: ServerProcess) -> Iterator[Stubs]:
     """Give a server with one thread of 100,000 events, and one of ten."""
-    process = ServerProcess()
-    with connected(process.address) as own:
+    with connected(own_server.address) as own:
         batches = (
             state.AppendEventsRequest(
                 thread_id="large", events=[state.Event(id=f"e{start + n}", type="x") for n in range(2_000)]
@@ -26,7 +25,6 @@ def own() -> Iterator[Stubs]:
         call_many(own.state.AppendEvents, batches, at_once=4)
         call_many(own.state.AppendNextEvent, (next_of("small", f"e{number}", type="x") for number in range(10)))
         yield own
-    process.stop()
 
 
 def usual(call: Callable[[int], object]) -> float:

@@ -34,11 +34,12 @@ def send(fuzzed: ServerProcess, method: MethodDescriptor) -> Iterator[Send]:
     """Give what sends bytes to the method, and returns how they were refused; of a stream it reads one message."""
     with grpc.insecure_channel(fuzzed.address) as channel:
         kind = channel.unary_stream if method.server_streaming else channel.unary_unary
+        kind = channel.stream_stream if method.client_streaming else kind
         call = kind(path_of(method), request_serializer=None, response_deserializer=None)
 
         def send(data: bytes) -> Refusal | None:
             try:
-                answer = call(data, timeout=20)
+                answer = call(iter([data]) if method.client_streaming else data, timeout=20)
                 if method.server_streaming:
                     next(answer, None)
                     answer.cancel()

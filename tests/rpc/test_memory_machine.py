@@ -7,9 +7,10 @@ import pytest
 from google.protobuf.duration_pb2 import Duration
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, multiple, rule
-from machines import run_machine
+from machines import examples, run_machine
 from memory_model import MemoryModel, RefusedError
 from rpc_support import Stubs, items, refusal_of, scope, until_caught_up, watch_of
+from server_process import ServerProcess
 from statekeep.v1 import memory_pb2 as pb
 from statekeep.v1.value_pb2 import Value
 
@@ -237,5 +238,5 @@ def shown(entry: pb.MemoryEntry, with_value: bool) -> pb.MemoryEntry:
 
 
 @pytest.mark.timeout(300)  # where it fails, hypothesis looks for the shortest way there
-def test_any_calls_in_any_order_answer_as_the_model_says(stubs: Stubs, name: str) -> None:
-    run_machine(lambda: MemoryMachine(stubs, name), examples=150)
+def test_any_calls_in_any_order_answer_as_the_model_says(stubs: Stubs, server: ServerProcess, name: str) -> None:
+    run_machine(lambda: MemoryMachine(stubs, name), examples=examples(server, 150))

@@ -5,8 +5,9 @@ from typing import Any
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
-from machines import run_machine
+from machines import examples, run_machine
 from rpc_support import Stubs, refused, until
+from server_process import ServerProcess
 from statekeep.v1 import scratch_pb2 as pb
 from statekeep.v1.value_pb2 import Value
 
@@ -109,5 +110,5 @@ class ScratchMachine(RuleBasedStateMachine):
 
 
 @pytest.mark.timeout(300)  # where it fails, hypothesis looks for the shortest way there
-def test_any_calls_in_any_order_answer_as_a_dictionary_would(stubs: Stubs, name: str) -> None:
-    run_machine(lambda: ScratchMachine(stubs, name), examples=80)
+def test_any_calls_in_any_order_answer_as_a_dictionary_would(stubs: Stubs, server: ServerProcess, name: str) -> None:
+    run_machine(lambda: ScratchMachine(stubs, name), examples=examples(server, 80))

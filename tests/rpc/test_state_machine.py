@@ -6,8 +6,9 @@ import grpc
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, initialize, multiple, rule
-from machines import run_machine
+from machines import examples, run_machine
 from rpc_support import PATIENCE, Stubs, items, refusal_of, stream_of
+from server_process import ServerProcess
 from state_model import MAIN, RefusedError, ThreadModel, said, saved
 from statekeep.v1 import state_store_pb2 as pb
 from statekeep.v1.value_pb2 import Value
@@ -360,5 +361,5 @@ class StateMachine(RuleBasedStateMachine):
 
 
 @pytest.mark.timeout(300)  # where it fails, hypothesis looks for the shortest way there
-def test_any_calls_in_any_order_answer_as_the_model_says(stubs: Stubs, name: str) -> None:
-    run_machine(lambda: StateMachine(stubs, name), examples=150)
+def test_any_calls_in_any_order_answer_as_the_model_says(stubs: Stubs, server: ServerProcess, name: str) -> None:
+    run_machine(lambda: StateMachine(stubs, name), examples=examples(server, 150))

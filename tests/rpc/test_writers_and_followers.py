@@ -2,11 +2,9 @@
 
 import asyncio
 import random
-from collections.abc import Iterator
 from typing import Any
 
 import grpc
-import pytest
 from rpc_support import connected, events_in, next_of, set_of, stream_of, watch_of
 from server_process import ServerProcess
 from statekeep.v1 import memory_pb2_grpc, state_store_pb2_grpc
@@ -16,14 +14,6 @@ EVENTS = 1_200
 WRITERS = 4
 FOLLOWERS = 200
 LAST = "last"
-
-
-@pytest.fixture(scope="module")
-def own_server() -> Iterator[ServerProcess]:
-    """Give a server of these tests' own."""
-    process = ServerProcess()
-    yield process
-    process.stop()
 
 
 class Journal:

@@ -22,6 +22,7 @@ CONTRACT = {
     "SEQUENCE_MISMATCH": grpc.StatusCode.ABORTED,
     "EVENT_EXISTS": grpc.StatusCode.ALREADY_EXISTS,
     "BRANCH_EXISTS": grpc.StatusCode.ALREADY_EXISTS,
+    "PARTITION_EXISTS": grpc.StatusCode.ALREADY_EXISTS,
     "EVENT_NOT_FOUND": grpc.StatusCode.NOT_FOUND,
     "THREAD_NOT_FOUND": grpc.StatusCode.NOT_FOUND,
     "BRANCH_NOT_FOUND": grpc.StatusCode.NOT_FOUND,

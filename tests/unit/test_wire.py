@@ -8,8 +8,9 @@ from google.protobuf.descriptor import FieldDescriptor, ServiceDescriptor
 from google.protobuf.message import Message
 from hypothesis import given
 from hypothesis import strategies as st
-from statekeep.v1 import memory_pb2, state_store_pb2, value_pb2
-from statekeep_server.core import memory, memory_streams, thread_streams, wire
+from statekeep.v1 import admin_pb2, memory_pb2, state_store_pb2, value_pb2
+from statekeep_server.core import memory, memory_streams, parts, thread_streams, wire
+from statekeep_server.core.journal import BRANCHES, CHECKPOINTS, EVENTS, KEY
 from statekeep_server.engines import memory_logs
 from unit.rules_support import START, MemoryRules, ThreadRules
 
@@ -102,6 +103,14 @@ def test_any_frame_without_its_tail_is_the_frame_of_the_rest(head: bytes, tail: 
         (memory_streams._CAUGHT_UP, memory_pb2.MemoryWatchResponse, "caught_up", b"\x01"),
         (memory_streams._REVISION, memory_pb2.MemoryWatchResponse, "revision", b""),
         (memory._VALUE_TAG, memory_pb2.MemoryEntry, "value", b""),
+        (wire.RECORD_TAG, admin_pb2.AdminExportResponse, "parts", b""),
+        (parts._AS_STORED[KEY], admin_pb2.ExportedPart, "entry", b""),
+        (parts._AS_STORED[EVENTS], admin_pb2.ExportedPart, "event", b""),
+        (parts._AS_STORED[CHECKPOINTS], admin_pb2.ExportedPart, "checkpoint", b""),
+        (parts._AS_STORED[BRANCHES], admin_pb2.ExportedPart, "branch", b""),
+        (parts._PURGE, admin_pb2.ExportedPart, "purge", b""),
+        (parts._REVISION, admin_pb2.ExportedPurge, "revision", b""),
+        (parts._PURGE_RECORD, admin_pb2.ExportedPurge, "purge", b""),
     ],
 )
 def test_a_field_number_in_the_code_is_the_protos(
@@ -132,6 +141,13 @@ def test_every_tag_that_is_written_in_the_code_is_one_that_is_held_to_the_proto_
         ("state_store.py", r"\x1a"),
         ("state_store.py", r"\x22"),
         ("pages.py", r"\x12"),
+        ("parts.py", r"\x1a"),
+        ("parts.py", r"\x32"),
+        ("parts.py", r"\x3a"),
+        ("parts.py", r"\x42"),
+        ("parts.py", r"\x22"),
+        ("parts.py", r"\x08"),
+        ("parts.py", r"\x12"),
     }
 
 

@@ -11,6 +11,7 @@ import grpc
 
 from statekeep.errors import ClosedError, UsageError
 from statekeep.v1 import memory_pb2, scratch_pb2, state_store_pb2
+from statekeep.v1.admin_pb2_grpc import AdminStub
 from statekeep.v1.memory_pb2_grpc import MemoryStub
 from statekeep.v1.scratch_pb2_grpc import ScratchStub
 from statekeep.v1.state_store_pb2_grpc import StateStoreStub
@@ -103,6 +104,7 @@ class Connection:
         self.memory = MemoryStub(self.channel)
         self.scratch = ScratchStub(self.channel)
         self.state = StateStoreStub(self.channel)
+        self.admin = AdminStub(self.channel)
         self._owned = channel is None
         self._timeout = timeout
         self._always: dict[str, Any] = {"metadata": (("authorization", f"Bearer {token}"),) if token else ()}

@@ -7,6 +7,7 @@ from typing import Self
 
 import grpc
 
+from statekeep._admin import Admin, AsyncAdmin
 from statekeep._calls import Calls
 from statekeep._connection import Connection, Options
 from statekeep._memory import AsyncMemory, Memory
@@ -65,6 +66,7 @@ class Client(Connected):
         memory: Versioned values under keys.
         scratch: Values that live as long as an instance.
         state: Threads of events, checkpoints and branches.
+        admin: What is kept, whole: export and import.
         connection: The channel with its stubs, for calls of your own. They too are retried on UNAVAILABLE
             (not over a ``channel=`` of your own), and so a write needs an id of its own: see its class.
     """
@@ -85,6 +87,11 @@ class Client(Connected):
     def state(self) -> State:
         """Threads of events, checkpoints and branches."""
         return State(self._calls)
+
+    @property
+    def admin(self) -> Admin:
+        """What is kept, whole: export and import."""
+        return Admin(self._calls)
 
     def wait_until_ready(self, timeout: float | None = None) -> None:
         """Returns once the server answers. Raises DeadlineExceededError after so many seconds, or ClosedError."""
@@ -122,6 +129,11 @@ class AsyncClient(Connected):
     def state(self) -> AsyncState:
         """Threads of events, checkpoints and branches."""
         return AsyncState(self._calls)
+
+    @property
+    def admin(self) -> AsyncAdmin:
+        """What is kept, whole: export and import."""
+        return AsyncAdmin(self._calls)
 
     async def wait_until_ready(self, timeout: float | None = None) -> None:
         """Returns once the server answers. Raises DeadlineExceededError after so many seconds, or ClosedError."""

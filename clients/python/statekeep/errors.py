@@ -85,6 +85,10 @@ class BranchExistsError(AlreadyExistsError):
     """The thread has a branch of this name."""
 
 
+class PartitionExistsError(AlreadyExistsError):
+    """The scope or thread to be imported is there already, and holds something else."""
+
+
 class NotFoundError(StatekeepError):
     """Something the request names is not there."""
 
@@ -197,6 +201,12 @@ class UsageError(StatekeepError, ValueError):
     default_code = StatusCode.INVALID_ARGUMENT
 
 
+class ExportFileError(StatekeepError, ValueError):
+    """A file is no export that can be imported: ``line`` in the metadata says where it is wrong."""
+
+    default_code = StatusCode.INVALID_ARGUMENT
+
+
 class ContextError(StatekeepError, RuntimeError):
     """The call is not allowed where it was made, such as inside a checkpoint."""
 
@@ -222,6 +232,7 @@ BY_REASON: Mapping[str, type[StatekeepError]] = {
     "SEQUENCE_MISMATCH": SequenceMismatchError,
     "EVENT_EXISTS": EventExistsError,
     "BRANCH_EXISTS": BranchExistsError,
+    "PARTITION_EXISTS": PartitionExistsError,
     "EVENT_NOT_FOUND": EventNotFoundError,
     "THREAD_NOT_FOUND": ThreadNotFoundError,
     "BRANCH_NOT_FOUND": BranchNotFoundError,

@@ -8,7 +8,7 @@ number that Python would round is still there in the raw JSON text. Times are aw
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 from uuid import uuid4
 
 from statekeep.values import Raw, object_of
@@ -259,3 +259,33 @@ class DeletedThread:
 
     events_deleted: int
     checkpoints_deleted: int
+
+
+class Progress(NamedTuple):
+    """How far an export or import has come: what it does, and the partitions, records and bytes so far."""
+
+    doing: Literal["export", "check", "import"]
+    partitions: int
+    records: int
+    size: int
+
+
+class Exported(NamedTuple):
+    """What an export wrote: how many scopes and threads, records, and bytes."""
+
+    partitions: int
+    records: int
+    size: int
+
+
+class Imported(NamedTuple):
+    """What became of the scopes and threads in a file.
+
+    ``restored`` came in, with ``records``; of ``unchanged`` all was there already; ``skipped`` names those that were
+    passed over, since others of their names are there.
+    """
+
+    restored: int
+    records: int
+    unchanged: int
+    skipped: tuple[str, ...]

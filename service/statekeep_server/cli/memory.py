@@ -109,6 +109,11 @@ def _add_set(commands: Commands) -> None:
 
 def _add_scope(parser: argparse.ArgumentParser, *, required: bool = True) -> None:
     parser.add_argument("--scope", required=required, metavar="NAME", help="the scope")
+    add_scope_type(parser)
+
+
+def add_scope_type(parser: argparse.ArgumentParser) -> None:
+    """Add the option that says of which type a scope is."""
     parser.add_argument(
         "--scope-type", choices=("namespace", "flow", "execution"), default="namespace", help="(default: namespace)"
     )

@@ -43,6 +43,7 @@ def _add_serve(commands: Commands) -> None:
 
 
 def _serve(options: argparse.Namespace) -> int:
+    from statekeep_server.engines import StoreError
     from statekeep_server.serve import run
     from statekeep_server.server import ListenError
 
@@ -50,7 +51,7 @@ def _serve(options: argparse.Namespace) -> int:
         run(load(vars(options), os.environ, options.config))
     except ConfigError as error:
         return fail(f"statekeep serve: {error}", code=2)
-    except ListenError as error:
+    except (ListenError, StoreError) as error:
         return fail(f"statekeep serve: {error}")
     return 0
 

@@ -31,11 +31,14 @@ def add_address(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_command(commands: Commands, name: str, run: Run, brief: str) -> argparse.ArgumentParser:
-    """Add a command that talks to a server. Its description is the docstring of `run`."""
+def add_command(
+    commands: Commands, name: str, run: Run, brief: str, *, records: bool = True
+) -> argparse.ArgumentParser:
+    """Add a command that talks to a server, and shows `records` or not. Its description is the docstring of `run`."""
     parser: argparse.ArgumentParser = commands.add_parser(name, help=brief, description=run.__doc__)
     add_address(parser)
-    parser.add_argument("--json", action="store_true", help="write JSON, one line for each record")
+    if records:
+        parser.add_argument("--json", action="store_true", help="write JSON, one line for each record")
     parser.set_defaults(run=lambda options: _talk(name, run, options))
     return parser
 

@@ -60,6 +60,27 @@ class Change(NamedTuple, Generic[Answer]):
     drop: bool = False
 
 
+class PartitionState(NamedTuple):
+    """What a partition is besides its records, as a view tells it. Times are in microseconds since 1970."""
+
+    life: int
+    revision: int
+    oldest: int
+    create_time: int
+    update_time: int
+
+
+class LogState(NamedTuple):
+    """What the records of a log do not tell, once some were trimmed.
+
+    `trimmed` is the highest number of a trimmed record, `born` the revision of the log's first record ever.
+    """
+
+    log: str
+    trimmed: int
+    born: int
+
+
 class View(Protocol):
     """A partition as it was after its newest revision: what a rule may look at.
 

@@ -117,6 +117,43 @@ def purge(view: View, request: pb.MemoryPurgeRequest, call: Call) -> Change[byte
     return Change(answer, [record], trims, oldest=revision if head_lost else 0)
 
 
+# --- import
+
+
+def restored_entry(entry: pb.MemoryEntry, scope: pb.Scope, call: Call, path: str) -> Record:
+    """Return the record of a version that another server had in this scope, checked."""
+    _check_scope(entry.scope, scope, f"{path}.scope")
+    if writable_key(entry.key, f"{path}.key") != entry.key:
+        raise invalid(f"{path}.key", "has blanks around it; keys are kept without")
+    if not 1 <= entry.version <= MAX_NUMBER:
+        raise invalid(f"{path}.version", "is {number}; versions count from 1", number=entry.version)
+    if entry.deleted == entry.HasField("value"):
+        raise invalid(f"{path}.value", "must be set, and must not be on a tombstone")
+    value = b""
+    if not entry.deleted:
+        values.check(entry.value, f"{path}.value", call.limits)
+        value = field(_VALUE_TAG, entry.value.SerializeToString())
+    clock.check_timestamp(entry.create_time, f"{path}.create_time")
+    clock.check_timestamp(entry.expire_time, f"{path}.expire_time")
+    bare = pb.MemoryEntry()
+    bare.CopyFrom(entry)
+    bare.ClearField("value")
+    payload = bare.SerializeToString() + value
+    check_record(len(payload), call.limits, path)
+    expires = entry.expire_time.ToMicroseconds() if entry.HasField("expire_time") else 0
+    framed = frame(payload)
+    return Record(KEY + entry.key, entry.revision, entry.version, framed, "", len(value), entry.deleted, expires)
+
+
+def restored_purge(purge: pb.MemoryPurgeRecord, revision: int, scope: pb.Scope, call: Call, path: str) -> Record:
+    """Return the record of a purge that another server made in this scope, checked."""
+    _check_scope(purge.scope, scope, f"{path}.scope")
+    clock.check_timestamp(purge.create_time, f"{path}.create_time")
+    payload = purge.SerializeToString()
+    check_record(len(payload), call.limits, path)
+    return Record(PURGES, revision, revision, frame(payload))
+
+
 # --- reading
 
 
@@ -184,6 +221,11 @@ def scope_info(view: View, partition: str, call: Call) -> bytes | None:
 
 
 # --- how
+
+
+def _check_scope(given: pb.Scope, wanted: pb.Scope, path: str) -> None:
+    if (given.type, given.name) != (wanted.type, wanted.name):
+        raise invalid(path, "is not the scope that the record comes in")
 
 
 def _normalise_scope(request: pb.MemoryListRequest | pb.MemoryListPurgesRequest) -> None:

@@ -1,8 +1,9 @@
 """Request ids: a write that is sent again gets its first answer, and writes nothing."""
 
 from google.protobuf.message import Message
+from statekeep.v1.admin_pb2 import ExportedAnswer
 
-from statekeep_server.core.errors import Reason, StatekeepError
+from statekeep_server.core.errors import Reason, StatekeepError, invalid
 from statekeep_server.core.fingerprints import Normalise, as_it_is, fingerprint
 from statekeep_server.core.identifiers import identifier
 from statekeep_server.core.journal import REQUESTS, Record, View
@@ -37,6 +38,18 @@ class Request:
         """Return the record that keeps the answer, and the old ones it pushes out. Only for one with an id."""
         record = Record(REQUESTS, revision, 1, self._print + answer, self.id)
         return [record], _oldest(view)
+
+
+def parted(record: Record) -> tuple[bytes, bytes]:
+    """Return what a remembered answer's record holds: the fingerprint of its request, and the answer."""
+    return record.frame[:_PRINT_BYTES], record.frame[_PRINT_BYTES:]
+
+
+def restored(answer: ExportedAnswer, path: str) -> Record:
+    """Return the record of an answer that another server remembered."""
+    if len(answer.fingerprint) != _PRINT_BYTES:
+        raise invalid(f"{path}.fingerprint", "has not {bytes} bytes", bytes=_PRINT_BYTES)
+    return Record(REQUESTS, answer.revision, 1, answer.fingerprint + answer.response, answer.request_id)
 
 
 def _oldest(view: View) -> list[Record]:

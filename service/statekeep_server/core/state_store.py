@@ -255,7 +255,54 @@ def delete_thread(view: View, request: pb.DeleteThreadRequest, call: Call) -> Ch
     return Change(answer, drop=view.exists)
 
 
+# --- import
+
+
+def restored_event(event: pb.Event, thread_id: str, call: Call, path: str) -> Record:
+    """Return the record of an event that another server had in this thread, checked."""
+    _check_restored(event, thread_id, path)
+    _check_event(event, path, call)
+    number = sequence(event.sequence, f"{path}.sequence")
+    payload = event.SerializeToString()
+    check_record(len(payload), call.limits, path)
+    plain = event.id == f"evt-{event.revision:x}"
+    return Record(EVENTS + event.branch_id, event.revision, number, frame(payload), "" if plain else event.id)
+
+
+def restored_checkpoint(checkpoint: pb.Checkpoint, thread_id: str, call: Call, path: str) -> Record:
+    """Return the record of a checkpoint that another server had in this thread, checked."""
+    _check_restored(checkpoint, thread_id, path)
+    _check_checkpoint(checkpoint, path, call)
+    payload = checkpoint.SerializeToString()
+    check_record(len(payload), call.limits, path)
+    log = CHECKPOINTS + checkpoint.branch_id
+    return Record(log, checkpoint.revision, checkpoint.sequence, frame(payload), checkpoint.id)
+
+
+def restored_branch(branch: pb.Branch, thread_id: str, call: Call, path: str) -> Record:
+    """Return the record of a branch that another server had in this thread, checked."""
+    for name in ("id", "parent_branch_id", "from_event_id"):
+        identifier(getattr(branch, name), f"{path}.{name}")
+    if branch.id == MAIN:
+        raise invalid(f"{path}.id", "is main, which is never forked")
+    if branch.thread_id != thread_id:
+        raise invalid(f"{path}.thread_id", "is not the thread that the record comes in")
+    clock.check_timestamp(branch.create_time, f"{path}.create_time")
+    payload = branch.SerializeToString()
+    check_record(len(payload), call.limits, path)
+    return Record(BRANCHES, branch.revision, branch.revision, frame(payload), branch.id)
+
+
 # --- how
+
+
+def _check_restored(message: pb.Event | pb.Checkpoint, thread_id: str, path: str) -> None:
+    identifier(message.id, f"{path}.id")
+    identifier(message.branch_id, f"{path}.branch_id")
+    if message.thread_id != thread_id:
+        raise invalid(f"{path}.thread_id", "is not the thread that the record comes in")
+    if not message.HasField("create_time"):
+        raise invalid(f"{path}.create_time", "is missing")
 
 
 def _normalise_branch(request: pb.ForkRequest | pb.ListCheckpointsRequest) -> None:

@@ -5,10 +5,10 @@ Every call is awaited and may fail: an engine may sit on a disk or behind a netw
 again (a request id or an event's id makes that safe).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Protocol, TypeVar
 
-from statekeep_server.core.journal import Change, View
+from statekeep_server.core.journal import Change, LogState, PartitionState, Record, View
 
 Answer = TypeVar("Answer")
 
@@ -24,6 +24,46 @@ class Bell(Protocol):
 
     def close(self) -> None:
         """End it. To be called by the one who asked for it."""
+
+
+class Snapshot(Protocol):
+    """A partition as it was at one moment, whatever is written, trimmed or dropped meanwhile.
+
+    Its logs and its records are each read once, in pages.
+    """
+
+    state: PartitionState
+
+    async def logs(self, count: int) -> Sequence[LogState]:
+        """Return the next `count` logs whose state their records do not tell, sorted by name; none at the end."""
+
+    async def records(self, size: int) -> Sequence[Record]:
+        """Return the next records of all logs by revision: about `size` bytes, at least one; none at the end."""
+
+    async def close(self) -> None:
+        """Let go of it. To be called by the one who asked for it."""
+
+
+class Restore(Protocol):
+    """A partition that is put together apart, where nobody sees it, and comes in whole or not at all.
+
+    One that was not finished when the process ended is gone.
+    """
+
+    async def add(self, decide: Callable[[View], tuple[Sequence[LogState], Sequence[Record]]]) -> None:
+        """Add what is decided on a view of what was added so far, all of it or nothing.
+
+        The records' revisions grow, with gaps. A log's state comes before its records.
+        """
+
+    async def finish(self) -> bool:
+        """Put the partition in its place; False, and nothing is changed, where there is one of its name already.
+
+        True means that it is kept, as safely as the engine keeps anything.
+        """
+
+    async def close(self) -> None:
+        """Forget it where it was not finished. To be called by the one who asked for it."""
 
 
 class Engine(Protocol):
@@ -51,5 +91,15 @@ class Engine(Protocol):
     async def sweep(self, now: int) -> int:
         """Remove what has expired at `now` (microseconds since 1970), and return how many records that were."""
 
+    async def snapshot(self, partition: str) -> Snapshot | None:
+        """Return a partition as it is now, to be read in pages; None where it is not there."""
+
+    async def restore(self, partition: str, state: PartitionState) -> Restore:
+        """Begin to put a partition together that is to have this name and state. Several of one name may be at it."""
+
     async def close(self) -> None:
         """Let go of everything that the engine holds."""
+
+
+class StoreError(Exception):
+    """A store that cannot be opened, and why, in one line."""

@@ -9,13 +9,13 @@ import time
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from heapq import heapify, heappop, heappush
+from heapq import heapify, heappop, heappush, merge
 from itertools import islice
 from operator import attrgetter
 from threading import Lock
 from typing import TypeVar
 
-from statekeep_server.core.journal import APPEND_ONLY, KEY, Change, Chunk, Record
+from statekeep_server.core.journal import APPEND_ONLY, KEY, Change, Chunk, LogState, PartitionState, Record
 from statekeep_server.engines.bells import LocalBell, Tower
 from statekeep_server.engines.memory_logs import EventLog, RecordLog
 from statekeep_server.engines.sorted_names import SortedNames
@@ -90,6 +90,42 @@ class Partition:
         self.update_time = now
         self.epoch += 1
 
+    def state(self) -> PartitionState:
+        """Return what it is besides its records."""
+        return PartitionState(self.life, self.revision, self.oldest, self.create_time, self.update_time)
+
+    def trimmed_logs(self) -> list[LogState]:
+        """Return the logs whose state their records do not tell, sorted."""
+        return [
+            LogState(name, log.trimmed, log.born)
+            for name in self.names.after("", "")
+            if (log := self.records.get(name))
+            and (log.trimmed or not log.records or log.born != log.records[0].revision)
+        ]
+
+    def all_records(self) -> Iterator[Record]:
+        """Yield the records that there are now, in order of revision, also where others come and go meanwhile."""
+        events = [_named(name, log.scan(0, self.revision, newest_first=False)) for name, log in self.events.items()]
+        holes = self._holes or ()
+        kept = [record for record in self._journal if record.revision not in holes]
+        return merge(kept, *events, key=_revision_of)
+
+    def restore(self, logs: Sequence[LogState], records: Sequence[Record]) -> None:
+        """Add what comes from another engine. Nobody sees the partition yet."""
+        for state in logs:
+            self._log(state.log).restore(state)
+        for record in records:
+            self._append(record)
+            self.revision = record.revision
+
+    def complete(self, state: PartitionState) -> None:
+        """Give a restored partition its state."""
+        self.revision, self.oldest = state.revision, state.oldest
+        self.create_time, self.update_time = state.create_time, state.update_time
+        for name, log in self.records.items():
+            if name[0] == KEY and log.trimmed:
+                self._note_head(name, log, log.head())
+
     def expire(self, now: int) -> int:
         """Remove records that have expired, some at a time, and return how many. The caller holds the lock."""
         gone: list[Record] = []
@@ -119,18 +155,22 @@ class Partition:
                 self.names.add(name)
             events.append(record)
             return
-        log = self.records.get(name)
-        if log is None:
-            if self.records is _NO_LOGS:
-                self.records, self.expiring, self.deadlines, self._journal = {}, {}, [], []
-            log = self.records[name] = RecordLog()
-            self.names.add(name)
+        log = self.records.get(name) or self._log(name)
         log.append(record)
         self._journal.append(record)
         if record.expires:
             heappush(self.deadlines, (record.expires, record.revision, name))
         if name[0] == KEY:
             self._note_head(name, log, record)
+
+    def _log(self, name: str) -> RecordLog:
+        log = self.records.get(name)
+        if log is None:
+            if self.records is _NO_LOGS:
+                self.records, self.expiring, self.deadlines, self._journal = {}, {}, [], []
+            log = self.records[name] = RecordLog()
+            self.names.add(name)
+        return log
 
     def _trim(self, records: Sequence[Record]) -> None:
         by_log: defaultdict[str, set[int]] = defaultdict(set)
@@ -159,6 +199,11 @@ class Partition:
             self.expiring[name] = head.expires
         elif self.expiring:
             self.expiring.pop(name, None)
+
+
+def _named(log: str, records: Iterator[Record]) -> Iterator[Record]:
+    """Yield records of an event log with the log's name, which it does not keep with each."""
+    return (Record(log, record.revision, record.number, record.frame) for record in records)
 
 
 class PartitionView:
@@ -250,6 +295,55 @@ _NOWHERE = Partition(0)
 _NOWHERE.oldest = 0
 
 
+class MemorySnapshot:
+    """A partition as it was: records never change, so references to them are all that is copied.
+
+    Events need not even that, for their logs are only appended to.
+    """
+
+    def __init__(self, partition: Partition) -> None:
+        self.state = partition.state()
+        self._lock = partition.lock
+        self._logs = iter(partition.trimmed_logs())
+        self._records = partition.all_records()
+
+    async def logs(self, count: int) -> list[LogState]:
+        return list(islice(self._logs, count))
+
+    async def records(self, size: int) -> list[Record]:
+        page: list[Record] = []
+        with self._lock:
+            for record in self._records:
+                page.append(record)
+                size -= len(record.frame)
+                if size <= 0:
+                    break
+        return page
+
+    async def close(self) -> None:
+        self._logs, self._records = iter(()), iter(())
+
+
+class MemoryRestore:
+    """A partition that is in no engine yet."""
+
+    def __init__(self, engine: "MemoryEngine", name: str, state: PartitionState) -> None:
+        self._engine = engine
+        self._name = name
+        self._state = state
+        self._partition = Partition(state.life)
+
+    async def add(self, decide: Callable[[PartitionView], tuple[Sequence[LogState], Sequence[Record]]]) -> None:
+        self._partition.restore(*decide(PartitionView(self._partition)))
+
+    async def finish(self) -> bool:
+        self._partition.complete(self._state)
+        return self._engine.put(self._name, self._partition)
+
+    async def close(self) -> None:
+        """Do nothing: what nobody holds any more is gone."""
+
+
 class MemoryEngine:
     """Partitions for as long as the process lives."""
 
@@ -318,6 +412,30 @@ class MemoryEngine:
             if not partition.deadlines and not partition.dropped:
                 self._mortal.discard(name)
         return gone
+
+    async def snapshot(self, partition: str) -> MemorySnapshot | None:
+        """Return a partition as it is now."""
+        found = self._partitions.get(partition)
+        if found is None:
+            return None
+        with found.lock:
+            return None if found.dropped else MemorySnapshot(found)
+
+    async def restore(self, partition: str, state: PartitionState) -> MemoryRestore:
+        """Begin to put a partition together."""
+        return MemoryRestore(self, partition, state)
+
+    def put(self, name: str, partition: Partition) -> bool:
+        """Put a whole partition in its place; False where that is taken."""
+        with self._lock:
+            if name in self._partitions:
+                return False
+            self._partitions[name] = partition
+            if partition.deadlines:
+                self._mortal.add(name)
+            self._names.add(name)
+        self._tower.ring(name)
+        return True
 
     async def close(self) -> None:
         """Forget everything."""

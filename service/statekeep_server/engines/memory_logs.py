@@ -11,7 +11,7 @@ from itertools import accumulate
 from operator import attrgetter
 from typing import NamedTuple
 
-from statekeep_server.core.journal import Chunk, Record
+from statekeep_server.core.journal import Chunk, LogState, Record
 from statekeep_server.core.wire import RECORD_TAG, body, field, varint
 from statekeep_server.engines.id_index import IdIndex, mark_of, places_of
 
@@ -57,6 +57,11 @@ class RecordLog:
             self._by_number.insert(place, record)
         records.append(record)
         self.number = max(self.number, record.number)
+
+    def restore(self, state: LogState) -> None:
+        """Become what a log was that lost records; those that it still had are appended after this."""
+        self.trimmed = self.number = state.trimmed
+        self.born = state.born
 
     def trim(self, revisions: AbstractSet[int]) -> None:
         """Take away the records with these revisions, which are all there."""

@@ -20,6 +20,7 @@ CODES = {
     Reason.SEQUENCE_MISMATCH: grpc.StatusCode.ABORTED,
     Reason.EVENT_EXISTS: grpc.StatusCode.ALREADY_EXISTS,
     Reason.BRANCH_EXISTS: grpc.StatusCode.ALREADY_EXISTS,
+    Reason.PARTITION_EXISTS: grpc.StatusCode.ALREADY_EXISTS,
     Reason.EVENT_NOT_FOUND: grpc.StatusCode.NOT_FOUND,
     Reason.THREAD_NOT_FOUND: grpc.StatusCode.NOT_FOUND,
     Reason.BRANCH_NOT_FOUND: grpc.StatusCode.NOT_FOUND,

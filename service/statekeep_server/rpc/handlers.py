@@ -6,7 +6,7 @@ through at each call.
 
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any, TypeAlias, TypeVar
 
 import grpc
@@ -23,6 +23,9 @@ Unary = Callable[[Message], Awaitable[bytes]]
 Stream = Callable[[Message, Send], Awaitable[None]]
 Handlers: TypeAlias = "dict[str, grpc.RpcMethodHandler[Any, Any]]"
 """A service's methods, by name."""
+Exchange = Callable[[AsyncIterator[Any], Send], Awaitable[None]]
+"""A stream both ways: what the client sends is read as fast as the method takes it."""
+Method: TypeAlias = Unary | Stream | Exchange
 Context: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"
 Request = TypeVar("Request", bound=Message)
 
@@ -38,7 +41,7 @@ class Traffic:
 
 
 def method_handlers(
-    service: ServiceDescriptor, methods: Mapping[str, Unary | Stream], traffic: Traffic, batches: Batches
+    service: ServiceDescriptor, methods: Mapping[str, Method], traffic: Traffic, batches: Batches
 ) -> Handlers:
     """Return the handlers of a service's methods; ValueError unless `methods` are exactly the service's.
 
@@ -76,6 +79,17 @@ def _method_handler(
         except Exception as error:  # noqa: BLE001 (this is where errors end)
             await _abort(context, method, error, traffic)
 
+    async def exchange(requests: AsyncIterator[bytes], context: Context) -> None:
+        traffic.begun += 1
+        try:
+            await serve((parse(data) async for data in requests), context.write)
+        except grpc.aio.InternalError:
+            return  # as above
+        except Exception as error:  # noqa: BLE001 (this is where errors end)
+            await _abort(context, method, error, traffic)
+
+    if method.client_streaming:
+        return grpc.stream_stream_rpc_method_handler(exchange)
     if method.server_streaming:
         return grpc.unary_stream_rpc_method_handler(stream)
     return grpc.unary_unary_rpc_method_handler(unary)

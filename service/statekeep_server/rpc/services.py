@@ -1,15 +1,16 @@
 """The services: for each RPC the rule that answers it, and where the rule looks.
 
-Memory and StateStore are tables of rules, run on an engine; Scratch is held by this process alone.
+Memory and StateStore are tables of rules, run on an engine; Scratch is held by this process alone; Admin moves what
+an engine keeps as a whole.
 """
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from typing import Any
 
 from google.protobuf.message import Message
-from statekeep.v1 import memory_pb2, scratch_pb2, state_store_pb2
+from statekeep.v1 import admin_pb2, memory_pb2, scratch_pb2, state_store_pb2
 
 from statekeep_server.core import memory, state_store
 from statekeep_server.core.journal import Call, Change, Limits, View
@@ -19,7 +20,8 @@ from statekeep_server.core.scratch import Scratch
 from statekeep_server.core.streams import Reader
 from statekeep_server.core.thread_streams import BranchHistory
 from statekeep_server.engines import Engine
-from statekeep_server.rpc.handlers import Send, Stream, Unary
+from statekeep_server.rpc.admin import Export, Import
+from statekeep_server.rpc.handlers import Method, Send, Stream, Unary
 from statekeep_server.rpc.streams import Followers
 
 Partition = Callable[[Any], str]
@@ -30,10 +32,11 @@ Line = Callable[[View, str, Call], bytes | None]
 MEMORY = memory_pb2.DESCRIPTOR.services_by_name["Memory"]
 SCRATCH = scratch_pb2.DESCRIPTOR.services_by_name["Scratch"]
 STATE_STORE = state_store_pb2.DESCRIPTOR.services_by_name["StateStore"]
+ADMIN = admin_pb2.DESCRIPTOR.services_by_name["Admin"]
 
 
 class Services:
-    """The methods of the three services over an engine."""
+    """The methods of the services over an engine."""
 
     def __init__(self, engine: Engine, scratch: Scratch, followers: Followers, limits: Limits) -> None:
         self._engine = engine
@@ -41,7 +44,7 @@ class Services:
         self._followers = followers
         self._limits = limits
 
-    def memory(self) -> Mapping[str, Unary | Stream]:
+    def memory(self) -> Mapping[str, Method]:
         """Return the methods of Memory."""
         return {
             "Set": self._write(_scope, memory.set_key),
@@ -57,7 +60,7 @@ class Services:
             "Watch": self._stream(ScopeWatch),
         }
 
-    def state_store(self) -> Mapping[str, Unary | Stream]:
+    def state_store(self) -> Mapping[str, Method]:
         """Return the methods of StateStore."""
         return {
             "AppendEvent": self._write(_event_thread, state_store.append_event),
@@ -74,7 +77,7 @@ class Services:
             "DeleteThread": self._write(_thread, state_store.delete_thread),
         }
 
-    def scratch(self) -> Mapping[str, Unary | Stream]:
+    def scratch(self) -> Mapping[str, Method]:
         """Return the methods of Scratch."""
         rules = self._scratch
         return {
@@ -86,6 +89,10 @@ class Services:
             "Close": self._call(rules.close),
             "Attach": self._attach,
         }
+
+    def admin(self) -> Mapping[str, Method]:
+        """Return the methods of Admin."""
+        return {"Export": self._export, "Import": self._import}
 
     def now(self) -> Call:
         """Return what a rule may know of this moment."""
@@ -133,6 +140,12 @@ class Services:
             return rule(request, self.now())
 
         return call
+
+    async def _export(self, request: Any, send: Send) -> None:
+        await Export(self._engine, self.now).run(request, send)
+
+    async def _import(self, requests: AsyncIterator[Any], send: Send) -> None:
+        await Import(self._engine, self.now).run(requests, send)
 
     async def _attach(self, request: Any, send: Send) -> None:
         instance = self._scratch.attach(request, self.now())

@@ -15,13 +15,13 @@ from uuid import uuid4
 import grpc
 import pytest
 import statekeep
-from statekeep.v1 import memory_pb2, scratch_pb2, state_store_pb2
+from statekeep.v1 import admin_pb2, memory_pb2, scratch_pb2, state_store_pb2
 
 Behaviour = Callable[[Any, grpc.ServicerContext], Any]
 
 SERVICES = {
     service.full_name: service
-    for module in (memory_pb2, scratch_pb2, state_store_pb2)
+    for module in (memory_pb2, scratch_pb2, state_store_pb2, admin_pb2)
     for service in module.DESCRIPTOR.services_by_name.values()
 }
 

@@ -1,0 +1,325 @@
+"""The SQLite engine: partitions in one file on disk, for as long as the file is kept.
+
+One thread writes. It takes all writes that wait, decides them one after the other in one transaction, and answers when
+that is on disk: many callers share one sync. Reads are answered from memory where what they ask for is there, and else
+by a few threads, each with a connection of its own, that see the file as of one commit and never wait for the writer.
+"""
+
+import asyncio
+import logging
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from typing import Any, NamedTuple, TypeVar
+
+import apsw
+
+from statekeep_server.core.errors import Reason, StatekeepError
+from statekeep_server.core.journal import Change
+from statekeep_server.engines.bells import LocalBell, Tower
+from statekeep_server.engines.interface import StoreError
+from statekeep_server.engines.sqlite_cache import Cache
+from statekeep_server.engines.sqlite_file import StoreFile, why
+from statekeep_server.engines.sqlite_transaction import Ids, Transaction, changed_names
+from statekeep_server.engines.sqlite_view import (
+    Chunks,
+    NotCached,
+    PartitionState,
+    SqliteView,
+    load_partition,
+    not_cached,
+)
+
+Answer = TypeVar("Answer")
+
+CACHE = 64 * 2**20
+"""Bytes of partitions' states that are kept in memory, about."""
+CHUNKS = 64 * 2**20
+"""Bytes of chunks of history that are kept in memory."""
+READERS = 4
+"""Threads that read the file."""
+RETRY_AFTER = 1.0  # seconds; what a caller is told where the file cannot be written or read
+_GROUP = 512  # writes of one transaction at most
+
+_NAMES = "SELECT name FROM partitions WHERE name > ? AND name >= ? ORDER BY name LIMIT ?"
+
+log = logging.getLogger(__name__)
+
+
+class _Job(NamedTuple):
+    """Something to be done within a transaction, and who waits for it."""
+
+    run: Callable[[Transaction], Any]
+    future: "asyncio.Future[Any]"
+    loop: asyncio.AbstractEventLoop
+
+
+class _Outcome(NamedTuple):
+    answer: Any
+    error: BaseException | None = None
+
+
+class _CommitError(Exception):
+    """What was decided is not on disk, for all of a group alike."""
+
+
+class SqliteEngine:
+    """Partitions in a file. Raises StoreError where that cannot be used."""
+
+    def __init__(self, path: str, *, cache: int = CACHE, chunks: int = CHUNKS) -> None:
+        self._file = StoreFile(path)
+        self._cache = Cache(cache)
+        self._chunks = Chunks(chunks)
+        self._tower = Tower()
+        self._jobs: SimpleQueue[_Job | None] = SimpleQueue()
+        self._closing = threading.Lock()
+        self._letting_go = threading.Lock()
+        self._closed = False
+        self._local = threading.local()
+        self._connections: list[apsw.Connection] = []
+        self._readers = ThreadPoolExecutor(READERS, "statekeep-reader")
+        self._writer = threading.Thread(target=self._write_all, name="statekeep-writer", daemon=True)
+        try:
+            self._connection = self._file.connect(writing=True)
+            self._ids = Ids(self._connection)
+        except apsw.Error as error:
+            self._file.close()
+            raise StoreError(f"{path} cannot be used: {why(error)}") from error
+        self._cleaning = True  # there may be partitions whose rows are still to be removed
+        self._failing = False  # the last write failed: nothing is tried by itself until one succeeds
+        self._writer.start()
+
+    async def read(self, partition: str, query: Callable[[SqliteView], Answer]) -> Answer:
+        """Return what a query finds: on this loop where memory has all it asks for, else on a thread that reads."""
+        state = self._cache.get(partition)
+        if state is not None and not (epoch := state.epoch) & 1 and not self._closed:
+            try:
+                answer = query(SqliteView(state, not_cached, self._chunks))
+            except NotCached:
+                pass
+            except Exception:
+                if state.epoch == epoch:
+                    raise
+            else:
+                if state.epoch == epoch:
+                    return answer
+        return await self._on_reader(lambda connection: self._query(connection, partition, query))
+
+    async def write(self, partition: str, decide: Callable[[SqliteView], Change[Answer]]) -> Answer:
+        """Make a change; it is on disk when this returns."""
+        answer: Answer = await self._on_writer(lambda transaction: transaction.write(partition, decide))
+        return answer
+
+    async def partitions(self, prefix: str, after: str, limit: int) -> list[str]:
+        """Return a page of the partitions' names."""
+
+        def names(connection: apsw.Connection) -> list[str]:
+            rows = connection.execute(_NAMES, (after.encode(), prefix.encode(), limit))
+            found = [str(row[0], "utf-8") for row in rows]
+            return [name for name in found if name.startswith(prefix)]
+
+        return await self._on_reader(names)
+
+    def bell(self, partition: str) -> LocalBell:
+        """Return a bell for the running event loop."""
+        return self._tower.bell(partition)
+
+    async def sweep(self, now: int) -> int:
+        """Remove what has expired, some records at a time, with room for other writes in between."""
+        removed = 0
+        while gone := await self._on_writer(lambda transaction: transaction.sweep(now)):
+            removed += gone
+        return removed
+
+    async def close(self) -> None:
+        """Finish the writes that wait, and let the file go."""
+        with self._closing:
+            begun, self._closed = self._closed, True
+            if not begun:
+                self._jobs.put(None)
+        await asyncio.to_thread(self._close)
+
+    def _close(self) -> None:
+        self._writer.join()
+        self._readers.shutdown(wait=True)
+        with self._letting_go:  # close may be called twice, at once
+            for connection in (*self._connections, self._connection):
+                connection.close(True)
+            self._file.close()
+
+    # --- reading
+
+    async def _on_reader(self, job: Callable[[apsw.Connection], Answer]) -> Answer:
+        if self._closed:
+            raise _unavailable("is closed")
+        try:
+            return await asyncio.get_running_loop().run_in_executor(self._readers, self._read, job)
+        except RuntimeError:
+            if self._closed:
+                raise _unavailable("is closed") from None
+            raise
+
+    def _read(self, job: Callable[[apsw.Connection], Answer]) -> Answer:
+        try:
+            connection: apsw.Connection | None = getattr(self._local, "connection", None)
+            if connection is None:
+                connection = self._local.connection = self._file.connect(writing=False)
+                with self._closing:
+                    self._connections.append(connection)
+            return job(connection)
+        except apsw.Error as error:
+            log.error("the store cannot be read: %s", error)
+            raise _unavailable(f"cannot be read: {why(error)}") from error
+
+    def _query(self, connection: apsw.Connection, partition: str, query: Callable[[SqliteView], Answer]) -> Answer:
+        commits = self._cache.commits
+        connection.execute("BEGIN")
+        try:
+            state = load_partition(connection.execute, partition) or PartitionState()
+            view = SqliteView(state, connection.execute, self._chunks)
+            try:
+                answer = query(view)
+            finally:
+                view.close()
+        finally:
+            if connection.in_transaction:
+                connection.execute("COMMIT")
+        self._cache.offer(partition, state, commits)
+        return answer
+
+    # --- writing
+
+    async def _on_writer(self, run: Callable[[Transaction], Any]) -> Any:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[Any] = loop.create_future()
+        with self._closing:
+            if self._closed:
+                raise _unavailable("is closed")
+            self._jobs.put(_Job(run, future, loop))
+        return await future
+
+    def _write_all(self) -> None:
+        """Take what waits and write it, until there is nothing more to come: the writer's thread."""
+        jobs: list[_Job] = []
+        more = True
+        try:
+            while more:
+                jobs, more = self._take()
+                _settle(jobs, self._write_group(jobs))
+                jobs = []  # they hold what callers sent, and the next may be long in coming
+        except Exception:
+            log.exception("the writer failed, and nothing is written any more; start the server again")
+        finally:
+            self._refuse(jobs)
+
+    def _refuse(self, jobs: list[_Job]) -> None:
+        """Take no more writes, and answer those that wait."""
+        with self._closing:
+            self._closed = True
+        with suppress(Empty):
+            while job := self._jobs.get_nowait():
+                jobs.append(job)
+        _settle(jobs, [_Outcome(None, _unavailable("is closed"))] * len(jobs))
+
+    def _take(self) -> tuple[list[_Job], bool]:
+        jobs: list[_Job] = []
+        try:
+            job = self._jobs.get(block=self._failing or not self._cleaning)
+            while job is not None:
+                jobs.append(job)
+                if len(jobs) == _GROUP:
+                    return jobs, True
+                job = self._jobs.get_nowait()
+        except Empty:
+            return jobs, True
+        return jobs, False
+
+    def _write_group(self, jobs: Sequence[_Job]) -> list[_Outcome]:
+        """Write a group in one transaction, or each of it in its own where one of them cannot be written."""
+        transaction = Transaction(self._connection, self._cache, self._ids)
+        try:
+            outcomes = self._attempt(transaction, jobs)
+        except _CommitError as failed:
+            return self._failed(jobs, failed.__cause__)
+        except Exception as failed:  # noqa: BLE001 (whatever it is, it must not end the writer)
+            if len(jobs) > 1:
+                return [outcome for job in jobs for outcome in self._write_group([job])]
+            return self._failed(jobs, failed)
+        self._failing = False
+        transaction.publish()
+        for partition in changed_names(transaction.changed):
+            self._tower.ring(partition)
+        return outcomes
+
+    def _failed(self, jobs: Sequence[_Job], error: BaseException | None) -> list[_Outcome]:
+        self._failing = True
+        log.error("the store cannot be written: %s", error, exc_info=None if isinstance(error, apsw.Error) else error)
+        what = f"cannot be written: {why(error)}" if isinstance(error, apsw.Error) else "cannot keep this"
+        return [_Outcome(None, _unavailable(what)) for _ in jobs]
+
+    def _attempt(self, transaction: Transaction, jobs: Iterable[_Job]) -> list[_Outcome]:
+        self._roll_back()  # of what failed so badly that it could not be undone then
+        self._connection.execute("BEGIN IMMEDIATE")
+        try:
+            outcomes = [_decided(job, transaction) for job in jobs]
+            transaction.finish()
+            cleaning = self._cleaning and transaction.clean()
+            self._commit()
+        except BaseException:
+            self._roll_back()
+            raise
+        self._cleaning = cleaning or transaction.dropped
+        return outcomes
+
+    def _roll_back(self) -> None:
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+
+    def _commit(self) -> None:
+        try:
+            self._connection.execute("COMMIT")
+        except apsw.Error as error:
+            raise _CommitError from error
+
+
+def _decided(job: _Job, transaction: Transaction) -> _Outcome:
+    """Return what a job came to; raises where the transaction cannot go on."""
+    if job.future.cancelled():
+        return _Outcome(None)
+    try:
+        return _Outcome(job.run(transaction))
+    except apsw.Error:
+        raise
+    except Exception as error:  # the caller's
+        if transaction.applying:
+            raise
+        return _Outcome(None, error)
+
+
+def _settle(jobs: Iterable[_Job], outcomes: Iterable[_Outcome]) -> None:
+    """Answer those who wait, each on its own loop, with one wake-up for each loop."""
+    by_loop: dict[asyncio.AbstractEventLoop, list[tuple[asyncio.Future[Any], _Outcome]]] = defaultdict(list)
+    for job, outcome in zip(jobs, outcomes, strict=True):
+        by_loop[job.loop].append((job.future, outcome))
+    for loop, done in by_loop.items():
+        with suppress(RuntimeError):  # that loop is closed: nobody waits there any more
+            loop.call_soon_threadsafe(_finish, done)
+
+
+def _finish(done: Iterable[tuple["asyncio.Future[Any]", _Outcome]]) -> None:
+    for future, outcome in done:
+        if future.done():
+            continue
+        if outcome.error is None:
+            future.set_result(outcome.answer)
+        else:
+            future.set_exception(outcome.error)
+
+
+def _unavailable(what: str) -> StatekeepError:
+    return StatekeepError(
+        Reason.STORE_UNAVAILABLE, "The store {what}; try again later", retry_after=RETRY_AFTER, what=what
+    )

@@ -1,0 +1,352 @@
+"""The file of the SQLite engine: who may have it, whether it is sound, its schema, and how that is brought up to date.
+
+Whatever is wrong is told before a byte of the file is changed.
+"""
+
+import fcntl
+import os
+import socket
+import struct
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import apsw
+
+from statekeep_server.engines.interface import StoreError
+
+APPLICATION_ID = 0x53744B70  # "StKp"; says in the file's header whose it is
+
+PAGES_TO_WRITE, PAGES_TO_READ = 32 * 2**10, 8 * 2**10
+"""KiB of the file that a connection keeps in memory at most: the one that writes, and each that reads."""
+
+_VERSION_1 = """\
+CREATE TABLE partitions (
+    id INTEGER PRIMARY KEY,
+    name BLOB NOT NULL UNIQUE, -- UTF-8; it may hold a zero byte, which text in SQLite should not
+    life INTEGER NOT NULL,
+    revision INTEGER NOT NULL,
+    oldest INTEGER NOT NULL,
+    create_time INTEGER NOT NULL,
+    update_time INTEGER NOT NULL,
+    alive INTEGER NOT NULL, -- keys whose head is not deleted
+    changes INTEGER NOT NULL -- what tells one state of a partition from another, sweeps included
+) STRICT;
+CREATE TABLE logs (
+    id INTEGER PRIMARY KEY,
+    partition INTEGER NOT NULL,
+    name TEXT NOT NULL,
+    number INTEGER NOT NULL, -- the highest ever
+    trimmed INTEGER NOT NULL, -- the highest that was trimmed
+    born INTEGER NOT NULL, -- the first record's revision
+    newest INTEGER NOT NULL, -- the last record's revision
+    count INTEGER NOT NULL,
+    named INTEGER NOT NULL, -- whether a record ever had an id
+    head INTEGER NOT NULL, -- the head's revision, 0 where there is none
+    expires INTEGER NOT NULL, -- of a key whose head is not deleted; else 0
+    segment INTEGER NOT NULL, -- of events: the one that is being filled,
+    filled INTEGER NOT NULL, -- how many records it holds,
+    size INTEGER NOT NULL, -- and how many bytes their frames are
+    UNIQUE (partition, name)
+) STRICT;
+CREATE INDEX logs_expiring ON logs (partition, expires) WHERE expires > 0;
+CREATE TABLE segments ( -- of events: records that one message of a stream carries, about 256 KiB
+    id INTEGER PRIMARY KEY,
+    log INTEGER NOT NULL,
+    first INTEGER NOT NULL, -- the revision of its first record
+    before INTEGER NOT NULL, -- how many records the log holds before it
+    UNIQUE (log, first)
+) STRICT;
+CREATE TABLE events (
+    place INTEGER PRIMARY KEY, -- segment * 8192 + place in it: a segment's records lie beside each other
+    revision INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    frame BLOB NOT NULL
+) STRICT;
+CREATE TABLE event_ids (
+    log INTEGER NOT NULL,
+    id TEXT NOT NULL,
+    place INTEGER NOT NULL,
+    PRIMARY KEY (log, id)
+) STRICT, WITHOUT ROWID;
+CREATE TABLE records ( -- all but events
+    place INTEGER PRIMARY KEY,
+    partition INTEGER NOT NULL,
+    kind TEXT NOT NULL, -- the first character of the log's name
+    log INTEGER NOT NULL,
+    revision INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    id TEXT NOT NULL,
+    value_size INTEGER NOT NULL,
+    deleted INTEGER NOT NULL,
+    expires INTEGER NOT NULL,
+    frame BLOB NOT NULL
+) STRICT;
+CREATE UNIQUE INDEX records_by_revision ON records (log, revision);
+CREATE INDEX records_by_number ON records (log, number, revision);
+CREATE INDEX records_by_kind ON records (partition, kind, revision);
+CREATE INDEX records_by_id ON records (log, id) WHERE id <> '';
+CREATE INDEX records_expiring ON records (expires) WHERE expires > 0;
+CREATE TABLE dropped (partition INTEGER PRIMARY KEY) STRICT; -- partitions whose rows are still to be removed
+CREATE TABLE file (highest INTEGER NOT NULL) STRICT; -- one row: what every new life lies above
+INSERT INTO file VALUES (0);
+"""
+
+MIGRATIONS: Sequence[str] = (_VERSION_1,)
+"""The SQL that leads from each version of the schema to the next: the first from nothing to version 1."""
+
+_MAGIC = b"SQLite format 3\0"
+_HEADER = struct.Struct(">16sH10xI28xI4xI24x")  # magic, page size, pages, user_version, application_id
+_HOLDER_PATIENCE = 1.0  # seconds in which one who has the lock has written who it is
+_FAULTS = {13: "the disk is full", 10: "the disk failed", 8: "it may not be written to", 14: "it cannot be opened"}
+
+
+class Lock:
+    """The right to write a file, held through a second file beside it. The kernel ends it with the process."""
+
+    def __init__(self, database: Path) -> None:
+        self._path = database.with_name(database.name + ".lock")
+        self._descriptor = self._take(database)
+        os.ftruncate(self._descriptor, 0)
+        os.pwrite(self._descriptor, f"{os.getpid()} {socket.gethostname()}\n".encode(), 0)
+
+    def release(self) -> None:
+        """Give the right up, and remove the second file."""
+        if self._descriptor >= 0:
+            self._path.unlink(missing_ok=True)
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def _take(self, database: Path) -> int:
+        while True:
+            descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                # The one who had it may have removed the file since it was opened here: then this locks nothing.
+                if self._path.exists() and os.path.samestat(os.fstat(descriptor), self._path.stat()):
+                    return descriptor
+                os.close(descriptor)
+            except BlockingIOError:
+                try:
+                    holder = _holder(descriptor)
+                finally:
+                    os.close(descriptor)
+                raise StoreError(f"{database} is held by {holder}; end that first, or use another file") from None
+            except BaseException:
+                os.close(descriptor)
+                raise
+
+
+def _holder(descriptor: int) -> str:
+    ends = time.monotonic() + _HOLDER_PATIENCE
+    while time.monotonic() < ends:
+        said = os.pread(descriptor, 1024, 0).decode(errors="replace")
+        if said.endswith("\n"):
+            pid, _, host = said.strip().partition(" ")
+            return f"process {pid} on {host}"
+        time.sleep(0.01)
+    return "another process"
+
+
+class StoreFile:
+    """A file that this process alone may write, of the newest schema."""
+
+    def __init__(self, path: str) -> None:
+        given = Path(path)
+        self.path = Path(os.path.realpath(path))
+        try:
+            _check_place(self.path, given)
+            self._lock = Lock(self.path)
+        except OSError as error:
+            raise StoreError(f"{given} cannot be used: {error.strerror}") from error
+        try:
+            self._prepare()
+        except OSError as error:
+            self._lock.release()
+            raise StoreError(f"{given} cannot be used: {error.strerror}") from error
+        except apsw.Error as error:
+            self._lock.release()
+            raise StoreError(f"{given} cannot be used: {why(error)}") from error
+        except BaseException:
+            self._lock.release()
+            raise
+
+    def connect(self, *, writing: bool) -> apsw.Connection:
+        """Return a connection: the one that writes, or one that reads."""
+        return _connect(self.path, writing=writing)
+
+    def close(self) -> None:
+        """Let the file go. Every connection must be closed before."""
+        self._lock.release()
+
+    def _prepare(self) -> None:
+        beside = [self.path.with_name(self.path.name + end) for end in ("-wal", "-journal")]
+        unfinished = [other for other in beside if other.exists() and other.stat().st_size]
+        if not self.path.exists() or not self.path.stat().st_size:
+            if unfinished:
+                raise StoreError(
+                    f"{self.path} is empty or not there, but {unfinished[0]} is; restore it, or remove that"
+                )
+            _create(self.path)
+            return
+        version = _check_header(self.path, complete=not unfinished)
+        if not unfinished:
+            _check_content(self.path, version)
+        with _closing(_connect(self.path, writing=True)) as connection:
+            version = _check_version(connection.pragma("user_version"), self.path)
+            _check_schema(connection, version, self.path)
+            migrate(connection, version)
+
+
+class _closing:  # noqa: N801 (as contextlib.closing, for what is closed by force)
+    def __init__(self, connection: apsw.Connection) -> None:
+        self._connection = connection
+
+    def __enter__(self) -> apsw.Connection:
+        return self._connection
+
+    def __exit__(self, *_: object) -> None:
+        self._connection.close(True)
+
+
+def _connect(path: Path, *, writing: bool) -> apsw.Connection:
+    flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOMUTEX  # a connection is used by one thread at a time
+    connection = apsw.Connection(str(path), flags=flags, statementcachesize=500)
+    connection.set_busy_timeout(5_000)
+    connection.execute(f"PRAGMA cache_size = -{PAGES_TO_WRITE if writing else PAGES_TO_READ}")
+    connection.execute("PRAGMA synchronous = FULL")  # in WAL mode this syncs the log at every commit
+    if writing:
+        connection.execute("PRAGMA wal_autocheckpoint = 4000; PRAGMA journal_size_limit = 67108864")
+    else:
+        connection.execute("PRAGMA query_only = ON")
+    return connection
+
+
+def _check_place(path: Path, given: Path) -> None:
+    if path.is_dir():
+        raise StoreError(f"{given} is a directory; give the path of a file in it, such as {given}/state.db")
+    if not path.parent.is_dir():
+        raise StoreError(f"{given} cannot be used: there is no directory {path.parent}; make it first")
+    if path.exists() and not path.is_file():
+        raise StoreError(f"{given} is no regular file")
+
+
+class _Header(NamedTuple):
+    magic: bytes
+    page_size: int
+    pages: int
+    version: int
+    application: int
+
+
+def _check_header(path: Path, *, complete: bool) -> int:
+    """Return the schema's version; StoreError where the file is none of ours, or too new."""
+    with path.open("r+b") as file:  # it must be writable
+        raw = file.read(_HEADER.size)
+    header = _Header(*_HEADER.unpack(raw)) if len(raw) == _HEADER.size else None
+    if header is None or header.magic != _MAGIC:
+        raise StoreError(f"{path} is of another program, or damaged: it is no SQLite file; give another path")
+    if header.application != APPLICATION_ID:
+        raise StoreError(f"{path} is a SQLite file of another program; give another path")
+    version = _check_version(header.version, path)
+    page_size = 65536 if header.page_size == 1 else header.page_size
+    if complete and path.stat().st_size != page_size * header.pages:
+        raise _damaged(path, "its size is not what its header says")
+    return version
+
+
+def _check_version(version: int, path: Path) -> int:
+    if version > len(MIGRATIONS):
+        raise StoreError(
+            f"{path} has schema version {version}, newer than this server's {len(MIGRATIONS)}; use a newer statekeep"
+        )
+    if version < 1:
+        raise _damaged(path, "its schema has no version")
+    return version
+
+
+def _check_content(path: Path, version: int) -> None:
+    """Look at the file without leaving a trace in it or beside it. To be used where no log of it waits to be read."""
+    flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_URI
+    with _closing(apsw.Connection(f"{path.as_uri()}?immutable=1", flags=flags)) as connection:
+        _check_schema(connection, version, path)
+
+
+def _check_schema(connection: apsw.Connection, version: int, path: Path) -> None:
+    """Compare the schema with what it must be, and look at both ends of each table: not at all, for that takes long."""
+    try:
+        if _schema(connection) != schema_of(version):
+            raise _damaged(path, "its tables are not those of its version")
+        for (table,) in connection.execute("SELECT name FROM sqlite_schema WHERE type = 'table'").fetchall():
+            for end in ("ASC", "DESC"):
+                connection.execute(f"SELECT * FROM {table} ORDER BY 1 {end} LIMIT 1").fetchall()  # noqa: S608
+        if connection.execute("SELECT count(*) FROM file").fetchone() != (1,):
+            raise _damaged(path, "its table file has not one row")
+    except (apsw.CorruptError, apsw.NotADBError, apsw.SQLError) as error:
+        raise _damaged(path, str(error)) from error
+
+
+def _schema(connection: apsw.Connection) -> set[tuple[object, ...]]:
+    return set(connection.execute("SELECT type, name, sql FROM sqlite_schema"))
+
+
+def schema_of(version: int) -> set[tuple[object, ...]]:
+    """Return what the schema of a version consists of."""
+    with _closing(apsw.Connection(":memory:")) as connection:
+        for step in MIGRATIONS[:version]:
+            connection.execute(step)
+        return _schema(connection)
+
+
+def _damaged(path: Path, how: str) -> StoreError:
+    return StoreError(f"{path} is damaged: {how}; restore a copy")
+
+
+def _create(path: Path) -> None:
+    """Make a new file aside, and put it in its place as a whole."""
+    aside = path.with_name(path.name + ".new")
+    aside.unlink(missing_ok=True)
+    try:
+        flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
+        with _closing(apsw.Connection(str(aside), flags=flags)) as connection:
+            connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+            migrate(connection, 0)
+        os.replace(aside, path)
+        _sync_directory(path.parent)
+    finally:
+        aside.unlink(missing_ok=True)
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def migrate(connection: apsw.Connection, version: int) -> None:
+    """Bring the schema from a version to the newest, all or nothing."""
+    if version == len(MIGRATIONS):
+        return
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        for step in MIGRATIONS[version:]:
+            connection.execute(step)
+        connection.execute(f"PRAGMA user_version = {len(MIGRATIONS)}")
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    # The header must say the new version even if the log beside the file gets lost.
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+
+
+def why(error: apsw.Error) -> str:
+    """Return what went wrong, without what a client sent."""
+    code = getattr(error, "result", 0)
+    return _FAULTS.get(code, f"{type(error).__name__}: {error}")
