@@ -32,7 +32,7 @@ def keys_in(stubs: Stubs, name: str) -> list[str]:
 
 
 def ended(stubs: Stubs, name: str) -> None:
-    until("the instance ended with its stream", lambda: keys_in(stubs, name) == [], within=1.0)
+    until("the instance ended with its stream", lambda: keys_in(stubs, name) == [])
 
 
 def test_attach_opens_and_empties_the_instance(stubs: Stubs, name: str) -> None:
@@ -109,7 +109,7 @@ def test_an_instance_is_not_attached_twice(stubs: Stubs, name: str) -> None:
         finally:
             stream.cancel()
 
-    until("it can be attached again", free, within=1.0)
+    until("it can be attached again", free)
 
 
 def test_open_empties_an_attached_instance_and_leaves_it_attached(stubs: Stubs, name: str) -> None:
