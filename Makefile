@@ -42,8 +42,9 @@ test: $(VENV)/.dev ## Run every test, then test-clients (ARGS="-k history" for s
 test-clients: $(VENV)/.dev ## Run the cases in every language, and what each reads of the others
 	@PYTHONPATH=tests $(BIN)/python tests/clients/run.py
 
-soak: $(VENV)/.dev ## Run the long forms of the fault tests, which make test leaves out
+soak: $(VENV)/.dev ## Run the long forms of tests, which make test leaves out, those of the clients too
 	$(BIN)/python -m pytest -m soak $(ARGS)
+	@for language in go typescript java rust cpp; do STATEKEEP_SOAK=1 $(MAKE) -C clients/$$language test || exit 1; done
 
 lint: $(VENV)/.dev ## Check style, types and the contract
 	$(BIN)/ruff check .
