@@ -18,8 +18,8 @@ from typing import Any, NamedTuple, TypeVar
 
 import apsw
 
-from statekeep_server.core.errors import Reason, StatekeepError
 from statekeep_server.core import journal
+from statekeep_server.core.errors import Reason, StatekeepError
 from statekeep_server.core.journal import Change
 from statekeep_server.engines.bells import LocalBell, Tower
 from statekeep_server.engines.interface import StoreError

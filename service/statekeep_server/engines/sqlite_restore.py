@@ -15,7 +15,8 @@ log = logging.getLogger(__name__)
 class OnWriter(Protocol):
     """Runs a step within a transaction of the thread that writes; it is on disk when this returns."""
 
-    def __call__(self, run: Callable[[Transaction], Any]) -> Awaitable[Any]: ...
+    def __call__(self, run: Callable[[Transaction], Any]) -> Awaitable[Any]:
+        """Return what the step returned."""
 
 
 class SqliteRestore:

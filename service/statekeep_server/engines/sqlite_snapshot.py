@@ -32,22 +32,28 @@ _revision_of = attrgetter("revision")
 class OnReader(Protocol):
     """Runs a step on a thread that may wait for the disk."""
 
-    async def __call__(self, job: Callable[[], Answer]) -> Answer: ...
+    async def __call__(self, job: Callable[[], Answer]) -> Answer:
+        """Return what the step returned."""
 
 
 class SqliteSnapshot:
     """A partition as it was. While it is open the file's log cannot be folded into the file, and grows."""
 
     def __init__(
-        self, connection: apsw.Connection, id: int, state: PartitionState, run: OnReader, gone: Callable[[Any], None]
+        self,
+        connection: apsw.Connection,
+        partition: int,
+        state: PartitionState,
+        run: OnReader,
+        gone: Callable[[Any], None],
     ) -> None:
         self.state = state
         self._connection = connection
         self._run = run
         self._gone = gone
         self._lock = Lock()  # a step whose caller was cancelled may still be under way
-        self._logs = _trimmed_logs(connection, id)
-        self._records = _all_records(connection, id)
+        self._logs = _trimmed_logs(connection, partition)
+        self._records = _all_records(connection, partition)
 
     async def logs(self, count: int) -> list[LogState]:
         """Return the next logs whose state their records do not tell."""
