@@ -226,6 +226,7 @@ class SqliteEngine:
             if len(self._snapshots) + self._opening >= SNAPSHOTS:
                 raise _unavailable(f"has {SNAPSHOTS} snapshots open, which is all it may")
             self._opening += 1
+        snapshot = None
         try:
             connection = self._file.connect(writing=False)
             try:
@@ -237,11 +238,12 @@ class SqliteEngine:
                 connection.close(True)
                 return None
             snapshot = SqliteSnapshot(connection, *found, self._step, self._snapshots.discard)
-            self._snapshots.add(snapshot)
             return snapshot
         finally:
             with self._closing:
                 self._opening -= 1
+                if snapshot is not None:
+                    self._snapshots.add(snapshot)
 
     async def _step(self, job: Callable[[], Answer]) -> Answer:
         return await self._on_reader(lambda _: job())

@@ -1,5 +1,6 @@
 """A partition that is put together in the file under a name that no partition can have, until it is whole."""
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Protocol
@@ -46,7 +47,8 @@ class SqliteRestore:
         if not self._begun:
             return
         try:
-            await self._run(lambda transaction: transaction.drop_stage(self._stage))
+            # A caller who is cancelled now does not ask again: it is dropped all the same.
+            await asyncio.shield(self._run(lambda transaction: transaction.drop_stage(self._stage)))
             self._begun = False
         except StatekeepError as error:
             log.warning("an unfinished import is removed when the store is opened the next time: %s", error)
