@@ -29,7 +29,7 @@ def other(
     request: pytest.FixtureRequest, runner: asyncio.Runner, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Engine]:
     """Give a second engine, of each kind in turn: what leaves one may go into any."""
-    engine = open_engine(request.param.format(directory=tmp_path_factory.mktemp("other")))
+    engine = open_engine(url_of(request.param, tmp_path_factory.mktemp("other")))
     yield engine
     runner.run(engine.close())
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from engines.engine_support import MAIN, NEVER, SAVED, New, Store, key
-from statekeep_server.core.journal import LogState, PartitionState, Record, View
+from statekeep_server.core.journal import KEY, LogState, PartitionState, Record, View
 from statekeep_server.engines import Engine
 from statekeep_server.engines.interface import Snapshot
 
@@ -133,7 +133,8 @@ def test_a_restored_partition_has_the_state_and_the_records_it_was_given(store: 
     assert restored(store, STATE, [LogState(key("k"), 2, 101), LogState(key("gone"), 9, 102)], *records)
     assert store.look("p", state_of) == STATE
     assert store.look("p", lambda view: list(view.scan(MAIN)))[0].frame == records[1].frame
-    assert store.look("p", lambda view: [one.revision for one in view.journal("", 0)]) == [103, 111, 112]
+    assert store.look("p", lambda view: [one.revision for one in view.journal(KEY, 0)]) == [103, 111]
+    assert store.look("p", lambda view: [one.revision for one in view.journal(SAVED[0], 0)]) == [112]
     assert store.look("p", lambda view: view.head(key("k"))) == records[2]
     assert store.look("p", lambda view: (view.number(key("gone")), view.head(key("gone")))) == (9, None)
     assert store.look("p", lambda view: (view.born(key("k")), view.born(MAIN))) == (101, 110)

@@ -1,18 +1,34 @@
 """The SQLite engine: what is its own, beside what every engine does."""
 
 import asyncio
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import apsw
 import pytest
-from engines.engine_support import MAIN, NEVER, SAVED, New, Store, appending, chunks, dropping, events_in, key, records
+from engines.engine_support import (
+    MAIN,
+    NEVER,
+    SAVED,
+    New,
+    Store,
+    appending,
+    chunks,
+    dropping,
+    events_in,
+    key,
+    records,
+    whole,
+)
 from statekeep_server.core.errors import Reason, StatekeepError
-from statekeep_server.core.journal import KEY, Change, Record, View
+from statekeep_server.core.journal import KEY, Change, PartitionState, Record, View
 from statekeep_server.core.wire import frame, varint
 from statekeep_server.engines import StoreError, sqlite_file
-from statekeep_server.engines.sqlite import SqliteEngine
+from statekeep_server.engines.sqlite import SNAPSHOTS, SqliteEngine
 from statekeep_server.engines.sqlite_view import Sealed, SqliteView
 from stores import check_left
 
@@ -362,6 +378,116 @@ def test_a_dropped_partition_leaves_no_row_behind(
     assert found.pop("records") == store.look("p", lambda view: view.count(SAVED))
     assert found == {"partitions": 1, "logs": found["logs"], "segments": 1, "events": 1, "event_ids": 0, "dropped": 0}
     assert found["logs"] <= 2
+
+
+# --- partitions on their way in and out
+
+
+STATE = PartitionState(life=100, revision=130, oldest=101, create_time=5_000, update_time=6_000)
+KILLED = """
+import asyncio, os, signal, sys
+from statekeep_server.core.journal import PartitionState, Record
+from statekeep_server.core.wire import frame
+from statekeep_server.engines.sqlite import SqliteEngine
+
+async def restore():
+    engine = SqliteEngine(sys.argv[1])
+    restore = await engine.restore("p", PartitionState(100, 130, 101, 5_000, 6_000))
+    await restore.add(lambda view: ([], [Record("emain", 110, 1, frame(b""), "e"), Record("kk", 111, 1, frame(b""))]))
+    os.kill(os.getpid(), signal.SIGKILL)
+
+asyncio.run(restore())
+"""
+
+
+def test_what_a_killed_process_was_restoring_is_gone_when_the_file_is_opened_again(
+    open_file: Open, path: Path, runner: asyncio.Runner
+) -> None:
+    ended = subprocess.run([sys.executable, "-c", KILLED, str(path)], timeout=60, check=False)
+    assert ended.returncode == -signal.SIGKILL
+    before = rows(path)
+    assert (before["partitions"], before["events"], before["records"]) == (1, 1, 1)
+    store = Store(open_file(), runner)
+    assert store.partitions() == []
+    assert not store.look("p", lambda view: view.exists)
+    assert rows(path)["partitions"] == 0
+    ends = time.monotonic() + 20
+    while sum(rows(path).values()) and time.monotonic() < ends:
+        store.write("p", lambda view: Change(None))
+    assert sum(rows(path).values()) == 0
+
+
+def test_a_restore_that_is_given_up_leaves_no_row_and_is_never_swept(
+    engine: SqliteEngine, store: Store, path: Path
+) -> None:
+    restore = store.run(engine.restore("p", STATE))
+    store.run(restore.add(lambda view: ([], [New().at(110, 1), New(key("k"), expires=1).at(111, 1)])))
+    assert store.sweep(NEVER) == 0
+    assert store.partitions() == []
+    store.run(restore.close())
+    ends = time.monotonic() + 20
+    while sum(rows(path).values()) and time.monotonic() < ends:
+        store.write("q", lambda view: Change(None))
+    assert sum(rows(path).values()) == 0
+
+
+def test_a_restore_takes_no_place_that_a_writer_takes_in_the_same_transaction(
+    engine: SqliteEngine, store: Store
+) -> None:
+    async def race() -> tuple[list[Record], bool]:
+        restore = await engine.restore("p", STATE)
+        await restore.add(lambda view: ([], [New(id="theirs").at(110, 1)]))
+        answers = await asyncio.gather(engine.write("p", appending(New(id="mine"))), restore.finish())
+        await restore.close()
+        return answers[0], answers[1]
+
+    written, finished = store.run(race())
+    assert not finished
+    assert store.look("p", lambda view: list(view.scan(MAIN)))[0].frame == written[0].frame
+    assert store.look("p", lambda view: view.count(MAIN)) == 1
+
+
+def test_a_partition_that_is_dropped_and_restored_at_once_is_the_restored_one(
+    engine: SqliteEngine, store: Store
+) -> None:
+    async def again() -> list[bool]:
+        found = []
+        for number in range(2):
+            restore = await engine.restore("p", STATE)
+            await restore.add(lambda view, number=number: ([], [New(id=f"e{number}").at(110, 1)]))  # type: ignore[misc]
+            if number:
+                found.append(await engine.read("p", lambda view: view.find(MAIN, "e0") is not None))
+                found.append((await asyncio.gather(engine.write("p", dropping), restore.finish()))[1])
+            else:
+                found.append(await restore.finish())
+        return found
+
+    assert store.run(again()) == [True, True, True]
+    assert store.look("p", lambda view: [whole(one.frame).id for one in view.scan(MAIN)]) == ["e1"]
+
+
+def test_snapshots_are_bounded_and_a_closed_one_makes_room(engine: SqliteEngine, store: Store) -> None:
+    store.append("p", New())
+    opened = [store.run(engine.snapshot("p")) for _ in range(SNAPSHOTS)]
+    with pytest.raises(StatekeepError) as refused:
+        store.run(engine.snapshot("p"))
+    assert unavailable(refused.value)
+    assert opened[0] is not None
+    store.run(opened[0].close())
+    assert store.run(engine.snapshot("p")) is not None
+
+
+def test_events_of_many_logs_come_in_order_across_their_segments(engine: SqliteEngine, store: Store) -> None:
+    made = []
+    for number in range(60):
+        logs = [f"e{name}" for name in range(number % 7 + 1)]
+        made += store.append("p", *(New(log, text="x" * 20_000) for log in logs), New("e0"), New(key("k")))
+    snapshot = store.run(engine.snapshot("p"))
+    assert snapshot is not None
+    found: list[tuple[str, int]] = []
+    while page := store.run(snapshot.records(100_000)):
+        found += [(record.log, record.revision) for record in page]
+    assert found == [(record.log, record.revision) for record in made]
 
 
 def test_a_chunk_is_joined_byte_for_byte(engine: SqliteEngine, store: Store) -> None:

@@ -12,19 +12,24 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from itertools import count
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, TypeVar
 
 import apsw
 
+from statekeep_server.core import journal
 from statekeep_server.core.errors import Reason, StatekeepError
 from statekeep_server.core.journal import Change
 from statekeep_server.engines.bells import LocalBell, Tower
 from statekeep_server.engines.interface import StoreError
 from statekeep_server.engines.sqlite_cache import Cache
 from statekeep_server.engines.sqlite_file import StoreFile, why
+from statekeep_server.engines.sqlite_restore import SqliteRestore
+from statekeep_server.engines.sqlite_snapshot import SqliteSnapshot, begin
 from statekeep_server.engines.sqlite_transaction import Ids, Transaction, changed_names
 from statekeep_server.engines.sqlite_view import (
+    STAGES,
     Chunks,
     NotCached,
     PartitionState,
@@ -41,10 +46,17 @@ CHUNKS = 64 * 2**20
 """Bytes of chunks of history that are kept in memory."""
 READERS = 4
 """Threads that read the file."""
+SNAPSHOTS = 32
+"""Snapshots that may be open at once, each with a connection."""
 RETRY_AFTER = 1.0  # seconds; what a caller is told where the file cannot be written or read
 _GROUP = 512  # writes of one transaction at most
 
-_NAMES = "SELECT name FROM partitions WHERE name > ? AND name >= ? ORDER BY name LIMIT ?"
+_NAMES = "SELECT name FROM partitions WHERE name > ? AND name >= ? AND name < x'FF' ORDER BY name LIMIT ?"
+
+_LEFT = """\
+INSERT INTO dropped SELECT id FROM partitions WHERE name >= x'FF';
+DELETE FROM partitions WHERE name >= x'FF'
+"""
 
 log = logging.getLogger(__name__)
 
@@ -80,10 +92,14 @@ class SqliteEngine:
         self._closed = False
         self._local = threading.local()
         self._connections: list[apsw.Connection] = []
+        self._snapshots: set[SqliteSnapshot] = set()
+        self._opening = 0  # snapshots that are being opened
+        self._stages = count(1)
         self._readers = ThreadPoolExecutor(READERS, "statekeep-reader")
         self._writer = threading.Thread(target=self._write_all, name="statekeep-writer", daemon=True)
         try:
             self._connection = self._file.connect(writing=True)
+            _drop_left(self._connection)
             self._ids = Ids(self._connection)
         except apsw.Error as error:
             self._file.close()
@@ -134,6 +150,19 @@ class SqliteEngine:
             removed += gone
         return removed
 
+    async def snapshot(self, partition: str) -> SqliteSnapshot | None:
+        """Return a partition as it is now. It keeps a connection until it is closed."""
+        opening = asyncio.ensure_future(self._on_reader(lambda _: self._open_snapshot(partition)))
+        try:
+            return await asyncio.shield(opening)
+        except asyncio.CancelledError:
+            opening.add_done_callback(_release)
+            raise
+
+    async def restore(self, partition: str, state: journal.PartitionState) -> SqliteRestore:
+        """Begin to put a partition together, in the file, where nobody finds it."""
+        return SqliteRestore(partition, f"{STAGES}{next(self._stages)}", state, self._on_writer)
+
     async def close(self) -> None:
         """Finish the writes that wait, and let the file go."""
         with self._closing:
@@ -145,6 +174,8 @@ class SqliteEngine:
     def _close(self) -> None:
         self._writer.join()
         self._readers.shutdown(wait=True)
+        for snapshot in list(self._snapshots):
+            snapshot.release()
         with self._letting_go:  # close may be called twice, at once
             for connection in (*self._connections, self._connection):
                 connection.close(True)
@@ -189,6 +220,33 @@ class SqliteEngine:
                 connection.execute("COMMIT")
         self._cache.offer(partition, state, commits)
         return answer
+
+    def _open_snapshot(self, partition: str) -> SqliteSnapshot | None:
+        with self._closing:
+            if len(self._snapshots) + self._opening >= SNAPSHOTS:
+                raise _unavailable(f"has {SNAPSHOTS} snapshots open, which is all it may")
+            self._opening += 1
+        snapshot = None
+        try:
+            connection = self._file.connect(writing=False)
+            try:
+                found = begin(connection, partition)
+            except BaseException:
+                connection.close(True)
+                raise
+            if found is None:
+                connection.close(True)
+                return None
+            snapshot = SqliteSnapshot(connection, *found, self._step, self._snapshots.discard)
+            return snapshot
+        finally:
+            with self._closing:
+                self._opening -= 1
+                if snapshot is not None:
+                    self._snapshots.add(snapshot)
+
+    async def _step(self, job: Callable[[], Answer]) -> Answer:
+        return await self._on_reader(lambda _: job())
 
     # --- writing
 
@@ -283,6 +341,19 @@ class SqliteEngine:
             self._connection.execute("COMMIT")
         except apsw.Error as error:
             raise _CommitError from error
+
+
+def _drop_left(connection: apsw.Connection) -> None:
+    """Drop partitions that were not whole when the process that put them together ended."""
+    if connection.execute("SELECT 1 FROM partitions WHERE name >= x'FF' LIMIT 1").fetchone():
+        with connection:
+            connection.execute(_LEFT)
+
+
+def _release(opening: "asyncio.Future[SqliteSnapshot | None]") -> None:
+    """Close a snapshot that nobody waits for any more."""
+    if not opening.cancelled() and not opening.exception() and (snapshot := opening.result()):
+        snapshot.release()
 
 
 def _decided(job: _Job, transaction: Transaction) -> _Outcome:

@@ -39,7 +39,7 @@ class Cache:
             self.commits += 1
             for partition, draft in drafts:
                 state = self._states.get(partition)
-                if state is not None and state.life != draft.life:
+                if state is not None and state.id != draft.id:  # a restored one may have the life of one dropped before
                     self._forget(partition)
                     state = None
                 if not draft.id:
@@ -60,7 +60,7 @@ class Cache:
                 # One who began before the last commit may have seen the state before it.
                 if commits == self.commits:
                     self._add(partition, found)
-            elif (state.life, state.changes) == (found.life, found.changes):
+            elif (state.id, state.changes) == (found.id, found.changes):
                 for name, log in found.logs.items():
                     if name not in state.logs:
                         self._put(state, name, log)

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 import apsw
 
+from statekeep_server.core import journal
 from statekeep_server.core.journal import APPEND_ONLY, KEY, Change, Record
 from statekeep_server.engines.sqlite_cache import Cache
 from statekeep_server.engines.sqlite_view import (
@@ -25,6 +26,7 @@ from statekeep_server.engines.sqlite_view import (
     load_log,
     load_partition,
     record_of,
+    stored_name,
 )
 
 Answer = TypeVar("Answer")
@@ -40,7 +42,7 @@ _BLOCK = 64  # rows of one statement: it gives the interpreter up once, and anot
 _EXPIRED = (
     "SELECT p.name, l.name, r.revision, r.number, r.frame, r.id, r.value_size, r.deleted, r.expires "
     "FROM records r CROSS JOIN logs l ON l.id = r.log CROSS JOIN partitions p ON p.id = l.partition "
-    "WHERE r.expires > 0 AND r.expires <= ? ORDER BY r.expires LIMIT ?"
+    "WHERE r.expires > 0 AND r.expires <= ? AND p.name < x'FF' ORDER BY r.expires LIMIT ?"
 )
 
 
@@ -105,6 +107,56 @@ class Transaction:
             self._apply(partition, draft, change, now)
         self.applying = False
         return change.answer
+
+    def add_to_stage(
+        self,
+        stage: str,
+        state: journal.PartitionState,
+        decide: Callable[[SqliteView], tuple[Sequence[journal.LogState], Sequence[Record]]],
+    ) -> None:
+        """Add what is decided to a partition that nobody sees yet. Raises what `decide` raises."""
+        draft = self._stage(stage, state)
+        view = SqliteView(draft, self._run, self._chunks, self._connection.execute)
+        try:
+            logs, records = decide(view)
+        finally:
+            view.close()
+        self.applying = True
+        self._number_stage(draft)
+        for given in logs:
+            log = self._touch(draft, given.log)
+            log.number, log.trimmed, log.born = given.trimmed, given.trimmed, given.born
+        for record in records:
+            self._append(draft, record)
+            draft.revision = record.revision
+        self._touch_partition(stage, draft, audible=False)
+        if self._waiting > _ROOM:
+            self.flush()
+        self.applying = False
+
+    def finish_stage(self, stage: str, name: str, state: journal.PartitionState) -> bool:
+        """Give a partition that nobody sees yet its state and its name; False where that is taken."""
+        if self._draft(name).id:
+            return False
+        self.applying = True
+        draft = self._stage(stage, state)
+        self._number_stage(draft)
+        draft.revision = state.revision
+        self._touch_partition(stage, draft, audible=False)
+        self.flush()
+        self._connection.execute("UPDATE partitions SET name = ? WHERE id = ?", (stored_name(name), draft.id))
+        self.drafts[stage] = PartitionState()
+        self.drafts[name] = load_partition(self._run, name) or PartitionState()
+        self.changed[name] = True
+        self.highest = max(self.highest, state.life, state.revision)
+        self.applying = False
+        return True
+
+    def drop_stage(self, stage: str) -> None:
+        """End a partition that nobody ever saw."""
+        draft = self._draft(stage)
+        if draft.id:
+            self._remove(stage, draft, audible=False)
 
     def sweep(self, now: int) -> int:
         """Remove records that have expired, some at a time, and return how many."""
@@ -179,6 +231,18 @@ class Transaction:
             state = self._cache.get(name) or load_partition(self._run, name)
             draft = self.drafts[name] = state.draft() if state else PartitionState()
         return draft
+
+    def _stage(self, stage: str, state: journal.PartitionState) -> PartitionState:
+        draft = self._draft(stage)
+        if not draft.id:
+            draft.life = draft.revision = state.life
+            draft.oldest, draft.create_time, draft.update_time = state.oldest, state.create_time, state.update_time
+        return draft
+
+    def _number_stage(self, draft: PartitionState) -> None:
+        if not draft.id:
+            self._ids.partition += 1
+            draft.id = self._ids.partition
 
     def _touch_partition(self, name: str, draft: PartitionState, *, audible: bool = True) -> None:
         draft.changes += 1
@@ -276,13 +340,16 @@ class Transaction:
         self._connection.executemany("DELETE FROM records WHERE log = ? AND revision = ?", rows)
 
     def _drop(self, name: str, draft: PartitionState) -> None:
+        self.highest = max(self.highest, draft.revision)
+        self._remove(name, draft, audible=True)
+
+    def _remove(self, name: str, draft: PartitionState, *, audible: bool) -> None:
         """End a partition. Its rows go later, for they may be many."""
         self.flush()
         self._connection.execute("DELETE FROM partitions WHERE id = ?", (draft.id,))
         self._connection.execute("INSERT INTO dropped VALUES (?)", (draft.id,))
-        self.highest = max(self.highest, draft.revision)
         self.drafts[name] = PartitionState()
-        self.changed[name] = True
+        self.changed[name] = audible
         self.dropped = True
 
     def _clean_log(self, log: int, room: int) -> int:
@@ -338,7 +405,7 @@ def _log_row(key: tuple[int, str], log: LogState) -> tuple[object, ...]:
 
 def _partition_row(name: str, state: PartitionState) -> tuple[object, ...]:
     times = (state.create_time, state.update_time)
-    return (state.id, name.encode(), state.life, state.revision, state.oldest, *times, state.alive, state.changes)
+    return (state.id, stored_name(name), state.life, state.revision, state.oldest, *times, state.alive, state.changes)
 
 
 def _alive(log: LogState) -> bool:

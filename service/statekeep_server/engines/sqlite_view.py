@@ -13,6 +13,9 @@ from statekeep_server.core.wire import varint
 PER_SEGMENT = 8192
 """Places that a segment has. It ends at 256 KiB, and a record takes more than 32 bytes."""
 
+STAGES = "\udcff"
+"""What the names of partitions that are not whole yet begin with: byte 0xFF in the file, which no UTF-8 holds."""
+
 _REVISION = b"\x20"  # StreamHistoryResponse.revision, field 4
 _TAIL = 64 * 2**10  # bytes of a log's newest events that are kept in memory
 _TAIL_RECORDS = 256
@@ -38,7 +41,7 @@ _EVENT_BY_ID = (
     "WHERE i.log = ? AND i.id = ?"
 )
 _SCAN = f"SELECT {_RECORD} FROM records r WHERE r.log = ? AND r.revision > ? AND r.revision < ? ORDER BY r.revision"
-_JOURNAL = (
+JOURNAL = (
     f"SELECT l.name, {_RECORD} FROM records r CROSS JOIN logs l ON l.id = r.log "
     "WHERE r.partition = ? AND r.kind = ? AND r.revision > ? ORDER BY r.revision"
 )
@@ -263,9 +266,14 @@ class PartitionState:
         return found, found is not None or (self.complete if self.base is None else self.base.complete)
 
 
+def stored_name(name: str) -> bytes:
+    """Return a partition's name as it is in the file."""
+    return name.encode(errors="surrogateescape")
+
+
 def load_partition(run: Run, name: str) -> PartitionState | None:
     """Read a partition's numbers."""
-    row = run(_PARTITION, (name.encode(),)).fetchone()
+    row = run(_PARTITION, (stored_name(name),)).fetchone()
     if row is None:
         return None
     state = PartitionState()
@@ -411,7 +419,7 @@ class SqliteView:
     def journal(self, kind: str, after: int) -> Iterator[Record]:
         if not self._state.id or after >= self.revision:
             return iter(())
-        rows = self._rows(_JOURNAL, (self._state.id, kind, after))
+        rows = self._rows(JOURNAL, (self._state.id, kind, after))
         return (record_of(row[0], row[1:]) for row in rows)
 
     def close(self) -> None:
