@@ -1,10 +1,11 @@
 """How calls are gathered, without gRPC: turns of an event loop, and what is done in them."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any
 
-from statekeep_server.rpc.batches import LARGEST, LONELY, PATIENCE, PROBE, Batches
+from statekeep_server.rpc.batches import ENOUGH, LONELY, LONGEST, PATIENCE, PROBE, Batches
 
 Log = list[str]
 
@@ -82,7 +83,7 @@ def test_a_call_that_comes_a_little_later_is_waited_for():
 def test_a_batch_waits_no_longer_than_until_it_is_full():
     async def body(batches: Batches, log: Log) -> None:
         await find_company(batches)
-        turns = [batches.join() for _ in range(LARGEST)]
+        turns = [batches.join() for _ in range(ENOUGH)]
         await asyncio.sleep(0)
         assert all(turn and turn.done() for turn in turns)
 
@@ -98,7 +99,34 @@ def test_a_stream_of_calls_does_not_hold_up_the_first():
             others += 1
             batches.join()
             await asyncio.sleep(0)
-        assert others < LARGEST
+        assert others < ENOUGH
+
+    run(body)
+
+
+def test_a_call_waits_no_longer_than_a_millisecond_however_long_the_loops_turns_are():
+    async def body(batches: Batches, log: Log) -> None:
+        await find_company(batches)
+        turn = batches.join()
+        assert turn
+        time.sleep(LONGEST / 1e9)  # noqa: ASYNC251 (what else the loop may have to do)
+        await asyncio.sleep(0)
+        assert turn.done()
+
+    run(body)
+
+
+def test_calls_that_were_cancelled_are_no_company():
+    async def body(batches: Batches, log: Log) -> None:
+        await find_company(batches)
+        for _ in range(LONELY):
+            turns = [batches.join() for _ in range(3)]
+            for turn in turns:
+                assert turn
+                turn.cancel()
+            for _ in range(PATIENCE + 2):
+                await asyncio.sleep(0)
+        assert batches.join() is None
 
     run(body)
 

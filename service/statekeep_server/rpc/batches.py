@@ -7,9 +7,11 @@ the rules of all, then the answers of all. Who calls alone does not wait.
 """
 
 import asyncio
+import time
 
-LARGEST = 32  # calls
-PATIENCE = 16  # turns of the event loop without another call, of 2 to 3 µs each
+ENOUGH = 32  # calls that are waiting, after which no more are waited for
+PATIENCE = 16  # turns of the event loop without another call, of 2 to 3 µs each where nothing else goes on
+LONGEST = 1_000_000  # nanoseconds that a call waits at most, if the loop's turns are longer or calls keep coming
 LONELY = 4  # batches of one after which calls seem to come alone
 PROBE = 16  # calls, of those that come alone, of which one looks whether it is so
 
@@ -21,6 +23,7 @@ class Batches:
         self._waiting: list[asyncio.Future[None]] = []
         self._seen = 0  # calls that were waiting at the last look
         self._idle = 0  # looks since another call came
+        self._since = 0  # when the first of those that wait came
         self._lonely = LONELY  # batches of one since the last of several
         self._unwatched = 0  # calls that ran at once since the last look
         self._several = False  # whether the last batch was of several
@@ -32,6 +35,7 @@ class Batches:
             return None
         loop = asyncio.get_running_loop()
         if not self._waiting:
+            self._since = time.perf_counter_ns()
             loop.call_soon(self._look)
         turn = loop.create_future()
         self._waiting.append(turn)
@@ -47,16 +51,17 @@ class Batches:
         came = len(self._waiting)
         self._idle = self._idle + 1 if came == self._seen else 0
         self._seen = came
-        if came < LARGEST and self._idle < PATIENCE:
+        waited = time.perf_counter_ns() - self._since
+        if came < ENOUGH and self._idle < PATIENCE and waited < LONGEST:
             asyncio.get_running_loop().call_soon(self._look)
         else:
             self._begin()
 
     def _begin(self) -> None:
-        batch, self._waiting = self._waiting, []
+        batch = [turn for turn in self._waiting if not turn.done()]  # one that is done was cancelled
+        self._waiting = []
         self._several = len(batch) > 1
         self._lonely = 0 if self._several else self._lonely + 1
         self._seen = self._idle = self._unwatched = 0
         for turn in batch:
-            if not turn.done():  # else the call was cancelled
-                turn.set_result(None)
+            turn.set_result(None)
