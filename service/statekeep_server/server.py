@@ -120,7 +120,10 @@ class Server:
         ends = asyncio.get_running_loop().time() + grace
         self._health.stop()
         self._followers.end()
-        await self._linger(min(grace / 2, LINGER))
+        if not await self._linger(min(grace / 2, LINGER)):
+            # Callers that never pause are told to come back: what has not begun when gRPC stops, it cancels.
+            self._traffic.closing = True
+            await self._linger(min(grace / 4, LINGER))
         await self._server.stop(max(0.0, ends - asyncio.get_running_loop().time()))
         if self._sweeper:
             self._sweeper.cancel()
@@ -128,14 +131,17 @@ class Server:
                 await self._sweeper
         await self._engine.close()
 
-    async def _linger(self, longest: float) -> None:
-        """Wait until no call has begun for a moment: gRPC cancels those that came but were not begun when it stops."""
+    async def _linger(self, longest: float) -> bool:
+        """Wait until no call has begun for a moment, and return whether that came within `longest` seconds."""
         clock = asyncio.get_running_loop().time
         ends = clock() + longest
         begun = -1
-        while begun != self._traffic.begun and clock() < ends:
+        while begun != self._traffic.begun:
+            if clock() >= ends:
+                return False
             begun = self._traffic.begun
             await asyncio.sleep(QUIET)
+        return True
 
     async def _sweep(self) -> None:
         while True:

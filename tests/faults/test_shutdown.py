@@ -4,6 +4,7 @@ import signal
 import socket
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import Any
 
@@ -164,6 +165,30 @@ def test_calls_in_flight_are_answered_or_told_to_come_back(count: int, size: int
         codes = [call.code() for call in calls if call.exception() or True]
         assert set(codes) <= {grpc.StatusCode.OK, grpc.StatusCode.UNAVAILABLE}
         ended_within(process, 5)
+
+
+def test_callers_that_never_pause_are_told_to_come_back(start_server: StartServer) -> None:
+    process = start_server("--grace", "10")
+
+    def call_until_refused(number: int) -> grpc.StatusCode:
+        with grpc.insecure_channel(process.address, options=[("grpc.enable_retries", 0)]) as channel:
+            stubs = Stubs(channel)
+            for _ in range(1_000_000):
+                try:
+                    stubs.memory.Set(set_of("s", f"k{number}"), timeout=30)
+                except grpc.RpcError as error:
+                    return error.code()
+        raise AssertionError("it was never refused")
+
+    callers = 16
+    with ThreadPoolExecutor(callers) as pool:
+        refused = [pool.submit(call_until_refused, number) for number in range(callers)]
+        with channel_to(process.address) as channel:
+            while not Stubs(channel).memory.Get(memory.MemoryGetRequest(scope=scope("s"), key="k0")).HasField("entry"):
+                pass
+        process.signal(signal.SIGTERM)
+        assert {call.result(60) for call in refused} == {grpc.StatusCode.UNAVAILABLE}
+    ended_within(process, 5)
 
 
 def test_a_follower_that_never_reads_is_cut_off_after_the_grace_time(start_server: StartServer) -> None:

@@ -6,6 +6,9 @@ from typing import Any
 MESSAGE_BYTES = 1024
 
 
+RETRY_AFTER = 1.0  # seconds; what a client is told that is refused by a shutdown
+
+
 class Reason(StrEnum):
     """Why a call was refused. The names are the contract's and never change."""
 
@@ -62,6 +65,15 @@ class StatekeepError(Exception):
 def invalid(field: str, template: str, **parts: Any) -> StatekeepError:
     """Return the error for a field that is not as it must be; `template` says what would be right."""
     return StatekeepError(Reason.INVALID_FIELD, "{field}: " + template, field=field, **parts)
+
+
+def shutting_down() -> StatekeepError:
+    """Return the refusal of a call by a server that stops."""
+    return StatekeepError(
+        Reason.SHUTTING_DOWN,
+        "The server is shutting down; try again soon, a follower at its last revision",
+        retry_after=RETRY_AFTER,
+    )
 
 
 def _clip(message: str) -> str:

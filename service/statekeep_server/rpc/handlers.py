@@ -14,7 +14,7 @@ from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
-from statekeep_server.core.errors import Reason, StatekeepError
+from statekeep_server.core.errors import Reason, StatekeepError, shutting_down
 from statekeep_server.rpc.batches import Batches
 from statekeep_server.rpc.errors import status
 
@@ -37,7 +37,15 @@ class Traffic:
 
     def __init__(self) -> None:
         self.begun = 0
+        self.closing = False
+        """Whether calls that begin from now on are refused."""
         self.refused: Counter[Reason] = Counter()
+
+    def begin(self) -> None:
+        """Count a call that begins; it is refused with SHUTTING_DOWN where no more are taken."""
+        self.begun += 1
+        if self.closing:
+            raise shutting_down()
 
 
 def method_handlers(
@@ -59,8 +67,8 @@ def _method_handler(
     parse = GetMessageClass(method.input_type).FromString
 
     async def unary(data: bytes, context: Context) -> object:
-        traffic.begun += 1
         try:
+            traffic.begin()
             if turn := batches.join():
                 await turn
             answer = await serve(parse(data))
@@ -71,8 +79,8 @@ def _method_handler(
             return None
 
     async def stream(data: bytes, context: Context) -> None:
-        traffic.begun += 1
         try:
+            traffic.begin()
             await serve(parse(data), context.write)
         except grpc.aio.InternalError:
             return  # a message could not be sent: the connection was cut, or the client died
@@ -80,8 +88,8 @@ def _method_handler(
             await _abort(context, method, error, traffic)
 
     async def exchange(requests: AsyncIterator[bytes], context: Context) -> None:
-        traffic.begun += 1
         try:
+            traffic.begin()
             await serve((parse(data) async for data in requests), context.write)
         except grpc.aio.InternalError:
             return  # as above

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from statekeep_server.core.errors import Reason, StatekeepError
+from statekeep_server.core.errors import shutting_down
 from statekeep_server.core.journal import Call, View
 from statekeep_server.core.streams import Reader, Step
 from statekeep_server.engines import Engine
@@ -13,8 +13,6 @@ from statekeep_server.rpc.handlers import Send
 
 P = TypeVar("P")
 Now = Callable[[], Call]
-
-RETRY_AFTER = 1.0  # seconds; what a stream that is ended by a shutdown tells its client
 
 
 class Followers:
@@ -97,8 +95,4 @@ class Followers:
 
     def _refuse_when_ended(self) -> None:
         if self._ended.is_set():
-            raise StatekeepError(
-                Reason.SHUTTING_DOWN,
-                "The server is shutting down; try again soon, a follower at its last revision",
-                retry_after=RETRY_AFTER,
-            )
+            raise shutting_down()
