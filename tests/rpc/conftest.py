@@ -24,6 +24,13 @@ def own_server(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPath
 
 
 @pytest.fixture(scope="session")
+def channel(server: ServerProcess) -> Iterator[grpc.Channel]:
+    """Give a channel to it: the one that other folders' tests share leads to another server."""
+    with grpc.insecure_channel(server.address) as channel:
+        yield channel
+
+
+@pytest.fixture(scope="session")
 def stubs(channel: grpc.Channel) -> Stubs:
     """Give the three services of the shared server."""
     return Stubs(channel)
