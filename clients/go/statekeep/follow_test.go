@@ -115,7 +115,7 @@ func TestAWatcherGoesOnThroughALostConnection(t *testing.T) {
 
 func TestAFollowerGoesOnAfterTheServerWasKilled(t *testing.T) {
 	if !servertest.HasSQLite(t) {
-		t.Skip("SKIPPED: this server has no SQLite engine, so that it comes back without its data")
+		t.Fatal("this server has no SQLite engine, so that it comes back without its data")
 	}
 	store := "sqlite:" + filepath.Join(t.TempDir(), "store.db")
 	server := servertest.Start(t, "--store", store)
