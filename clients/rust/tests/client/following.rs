@@ -76,10 +76,7 @@ async fn a_history_whose_connection_is_cut_is_read_to_its_end_and_no_further() {
 
 #[tokio::test]
 async fn a_follower_goes_on_when_its_server_was_killed_and_started_again() {
-    if !has_sqlite().await {
-        eprintln!("SKIPPED: this server keeps nothing across a restart (its `serve --help` has no sqlite:)");
-        return;
-    }
+    assert!(has_sqlite().await, "this server keeps nothing across a restart");
     let folder = tempfile::tempdir().expect("a folder");
     let store = format!("sqlite:{}", folder.path().join("store.db").display());
     let mut server = Server::start_with("127.0.0.1:0", &["--store", &store]).await;
