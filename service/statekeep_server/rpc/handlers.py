@@ -33,19 +33,25 @@ log = logging.getLogger(__name__)
 
 
 class Traffic:
-    """How many calls have begun, and how many were refused, by reason."""
+    """How many calls have begun, are in flight, and were refused, by reason."""
 
     def __init__(self) -> None:
         self.begun = 0
+        self.in_flight = 0
         self.closing = False
         """Whether calls that begin from now on are refused."""
         self.refused: Counter[Reason] = Counter()
 
     def begin(self) -> None:
-        """Count a call that begins; it is refused with SHUTTING_DOWN where no more are taken."""
+        """Count a call that begins; it is refused with SHUTTING_DOWN where no more are taken, and ends all the same."""
         self.begun += 1
+        self.in_flight += 1
         if self.closing:
             raise shutting_down()
+
+    def end(self) -> None:
+        """Count a call that ends, however it does."""
+        self.in_flight -= 1
 
 
 def method_handlers(
@@ -77,6 +83,8 @@ def _method_handler(
         except Exception as error:  # noqa: BLE001 (this is where errors end)
             await _abort(context, method, error, traffic)
             return None
+        finally:
+            traffic.end()
 
     async def stream(data: bytes, context: Context) -> None:
         try:
@@ -86,6 +94,8 @@ def _method_handler(
             return  # a message could not be sent: the connection was cut, or the client died
         except Exception as error:  # noqa: BLE001 (this is where errors end)
             await _abort(context, method, error, traffic)
+        finally:
+            traffic.end()
 
     async def exchange(requests: AsyncIterator[bytes], context: Context) -> None:
         try:
@@ -95,6 +105,8 @@ def _method_handler(
             return  # as above
         except Exception as error:  # noqa: BLE001 (this is where errors end)
             await _abort(context, method, error, traffic)
+        finally:
+            traffic.end()
 
     if method.client_streaming:
         return grpc.stream_stream_rpc_method_handler(exchange)
