@@ -188,7 +188,7 @@ class StoreFile:
     def create_copy(self) -> apsw.Connection:
         """Return a connection to an empty file beside this one, to be filled by SQLite's backup."""
         self.remove_copy()
-        os.close(os.open(self._copy, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))  # nobody else may read it, whatever may be done with the file itself
+        os.close(os.open(self._copy, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))  # nobody else may read it
         connection = apsw.Connection(str(self._copy), statementcachesize=0)
         # It is thrown away unless it gets whole: it needs no journal, no sync, and no lock that others would see.
         for pragma in ("journal_mode = OFF", "synchronous = OFF", "locking_mode = EXCLUSIVE"):
