@@ -1,4 +1,4 @@
-"""A backup of an engine: of one moment whatever is written meanwhile, sound, and nothing left of one that ends early."""
+"""A backup of an engine: of one moment whatever is written meanwhile, sound, and with nothing left of it."""
 
 import asyncio
 import threading
@@ -54,8 +54,8 @@ def open_file(runner: asyncio.Runner) -> Iterator[Open]:
 
 
 @pytest.fixture
-def engine(open_file: Open, path: Path) -> Iterator[SqliteEngine]:
-    yield open_file(path)
+def engine(open_file: Open, path: Path) -> SqliteEngine:
+    return open_file(path)
 
 
 @pytest.fixture

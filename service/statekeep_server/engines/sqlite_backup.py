@@ -53,7 +53,8 @@ class SqliteBackup:
 
     async def close(self) -> None:
         """End it, and leave nothing of the copy. It may be closed twice."""
-        await asyncio.to_thread(self.release)
+        # Whoever closes it since a message could not be sent is cancelled next, and would take the thread's job along.
+        await asyncio.shield(asyncio.to_thread(self.release))
 
     def release(self) -> None:
         """End it, once a step that is under way is over."""
