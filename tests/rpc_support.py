@@ -42,6 +42,7 @@ CODES = {
     "SHUTTING_DOWN": _Code.UNAVAILABLE,
     "STORE_UNAVAILABLE": _Code.UNAVAILABLE,
     "INSTANCE_ATTACHED": _Code.FAILED_PRECONDITION,
+    "NOT_SUPPORTED": _Code.UNIMPLEMENTED,
 }
 
 # Unicode's White_Space, from PropList.txt
