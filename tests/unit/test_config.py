@@ -46,7 +46,7 @@ def test_several_addresses_are_taken_from_each_place(file: Path) -> None:
 
 def test_an_unknown_variable_of_the_environment_is_passed_over() -> None:
     of_a_platform = {"STATEKEEP_SERVICE_HOST": "10.0.0.1", "STATEKEEP_PORT": "tcp://10.0.0.1:50051", "GRACE": "x"}
-    of_a_client = {"STATEKEEP_ADDRESS": "10.0.0.1:50051", "STATEKEEP_TOKEN": "secret"}
+    of_a_client = {"STATEKEEP_ADDRESS": "10.0.0.1:50051", "STATEKEEP_TLS_CA": "ca.pem"}
     assert load({}, of_a_platform | of_a_client, None) == Settings()
 
 

@@ -4,6 +4,7 @@ import argparse
 import os
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
 from statekeep_server.cli.talk import Commands, add_address, fail
 from statekeep_server.config import ConfigError, Settings, choose, flag, load, reference
@@ -47,13 +48,17 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
     defaults = Settings()
     for setting in fields(Settings):
         about = setting.metadata
+        if about["secret"]:
+            continue
         default = getattr(defaults, setting.name)
         shown = ", ".join(default) if about["many"] else f"{default:g}" if isinstance(default, float) else default
+        alone: dict[str, Any] = {"nargs": "?", "const": "true"} if isinstance(default, bool) else {}
         parser.add_argument(
             flag(setting.name),
             metavar=about["metavar"],
             action="append" if about["many"] else "store",
-            help=f"{about['help']} (default: {shown})",
+            help=f"{about['help']} (default: {shown or 'none'})",
+            **alone,
         )
 
 
