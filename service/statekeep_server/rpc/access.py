@@ -63,7 +63,7 @@ def _scopes(token: Token, request: Any) -> None:
 
 
 def _listed_scopes(token: Token, request: Any) -> None:
-    _LISTED.set(_prefix(token, "scopes", token.scopes))
+    _LISTED.set(_prefix(token, "scopes"))
 
 
 def _thread(token: Token, request: Any) -> None:
@@ -79,19 +79,20 @@ def _checkpoint_thread(token: Token, request: Any) -> None:
 
 
 def _listed_threads(token: Token, request: Any) -> None:
-    _LISTED.set(_prefix(token, "threads", token.threads))
+    _LISTED.set(_prefix(token, "threads"))
 
 
 def _instance(token: Token, request: Any) -> None:
-    if token.instances != "":
-        _check(token, "instances", token.instances, identifier(request.instance_id, "instance_id"), "instance_id")
+    if prefix := _prefix(token, "instances", "instance_id"):
+        _check(token, "instances", prefix, identifier(request.instance_id, "instance_id"), "instance_id")
 
 
 def _new_instance(token: Token, request: Any) -> None:
-    if token.instances and not request.instance_id:
+    prefix = _prefix(token, "instances", "instance_id")
+    if prefix and not request.instance_id:
         # The id that the server would make up begins as the token wants it.
-        request.instance_id = token.instances + token_hex(16)
-    elif token.instances is None or request.instance_id:
+        request.instance_id = prefix + token_hex(16)
+    elif prefix:
         _instance(token, request)
 
 
@@ -240,17 +241,17 @@ class Guard:
 
 
 def _check_scope(token: Token, scope: Any, path: str) -> None:
-    if token.scopes != "":
-        _check(token, "scopes", token.scopes, scope_name(scope.name, f"{path}.name"), f"{path}.name")
+    if prefix := _prefix(token, "scopes", f"{path}.name"):
+        _check(token, "scopes", prefix, scope_name(scope.name, f"{path}.name"), f"{path}.name")
 
 
 def _check_thread(token: Token, thread_id: str, path: str) -> None:
-    if token.threads != "":
-        _check(token, "threads", token.threads, identifier(thread_id, path), path)
+    if prefix := _prefix(token, "threads", path):
+        _check(token, "threads", prefix, identifier(thread_id, path), path)
 
 
-def _check(token: Token, kind: str, prefix: str | None, name: str, path: str) -> None:
-    if not name.startswith(_prefix(token, kind, prefix, path)):
+def _check(token: Token, kind: str, prefix: str, name: str, path: str) -> None:
+    if not name.startswith(prefix):
         raise StatekeepError(
             Reason.PERMISSION_DENIED,
             "{field}: token '{token}' may only touch {kind} that begin with '{prefix}'",
@@ -261,14 +262,12 @@ def _check(token: Token, kind: str, prefix: str | None, name: str, path: str) ->
         )
 
 
-def _prefix(token: Token, kind: str, prefix: str | None, path: str = "") -> str:
+def _prefix(token: Token, kind: str, path: str = "") -> str:
+    """Return what names of a kind must begin with; refused where the token may touch none of them."""
+    prefix: str | None = getattr(token, kind)
     if prefix is None:
         raise StatekeepError(
-            Reason.PERMISSION_DENIED,
-            "Token '{token}' may touch no {kind}",
-            field=path,
-            token=token.name,
-            kind=kind,
+            Reason.PERMISSION_DENIED, "Token '{token}' may touch no {kind}", field=path, token=token.name, kind=kind
         )
     return prefix
 
