@@ -111,69 +111,52 @@ def test_a_reader_that_reads_nothing_gets_no_more_than_what_was_sent_once_its_to
         next(stalled)
         replace(file, table("new", BOUNDED))
         until("the old token is refused", lambda: outcome(old) == "UNAUTHENTICATED")
-        got = 0
-        with pytest.raises(grpc.RpcError) as caught:
-            for message in stalled:
-                got += len(message.events)
-        assert caught.value.code() == grpc.StatusCode.UNAUTHENTICATED
-        assert got < count / 2
+        got: list[int] = []
+        ended(len(message.events) and got.append(1) for message in stalled)
+        assert len(got) < count / 2
 
 
-@pytest.mark.parametrize(
-    "broken",
-    ["", "[[token]", "[[token]]\nname = 'x'\n", table("a", OWNER, "all"), table("a", OWNER, scope="x"), None],
-    ids=["empty", "no TOML", "half a token", "unknown right", "unknown key", "gone"],
-)
-def test_a_file_that_cannot_be_taken_leaves_the_tokens_as_they_were(
-    start_server: StartServer, file: Path, broken: str | None
-) -> None:
+def test_a_file_that_cannot_be_taken_leaves_the_tokens_as_they_were(start_server: StartServer, file: Path) -> None:
     process = start_server("--token-file", str(file))
+
+    def failures() -> int:
+        return process.stderr.count("the tokens stay as they were")
+
     with calling_with(process.address, OWNER) as old, calling_with(process.address, BOUNDED) as new:
-        assert outcome(old) == "OK"
-        if broken is None:
-            file.unlink()
-        else:
-            file.write_text(broken)
-        until("it is logged", lambda: "the tokens stay as they were" in process.stderr)
-        assert outcome(old) == "OK"
+        for count, broken in enumerate((table("a", OWNER)[:-3], "", None), 1):
+            if broken is None:
+                file.unlink()
+            else:
+                file.write_text(broken)
+            until("it is logged", lambda count=count: failures() == count)
+            assert outcome(old) == "OK"
         replace(file, table("new", BOUNDED))
         until("the next one is taken", lambda: outcome(new) == "OK")
         assert outcome(old) == "UNAUTHENTICATED"
-    assert process.stderr.count("the tokens stay as they were") == 1
+    assert failures() == 3
     assert str(file) in process.stderr
-    assert OWNER not in process.stderr
+    assert OWNER[:-3] not in process.stderr
 
 
 def test_a_file_that_everyone_may_read_is_warned_of(start_server: StartServer, file: Path) -> None:
     file.chmod(0o644)
     process = start_server("--token-file", str(file))
     assert f"read or change {file}" in process.stderr
-    file.chmod(0o640)
-    assert start_server("--token-file", str(file)).stderr == ""
 
 
-def test_a_file_that_cannot_be_taken_at_the_start_ends_it(tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_taken_at_the_start_ends_it_with_one_line(tmp_path: Path) -> None:
     file = tmp_path / "tokens.toml"
-    for content, told in (
-        (None, "cannot be read"),
-        ("", "holds no token"),
-        (table("a", OWNER, right="write"), "did you mean rights"),
-        (table("a", "short"), "at least 16"),
-    ):
-        if content is not None:
-            file.write_text(content)
-        done = run_to_its_end("--token-file", str(file))
-        assert done.returncode == 2
-        (line,) = done.stderr.splitlines()[-1:]
-        assert line.startswith(f"statekeep serve: --token-file: {file}")
-        assert told in line
-        assert OWNER not in done.stderr
+    replace(file, table("a", OWNER, right="write"))
+    done = run_to_its_end("--token-file", str(file))
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"statekeep serve: --token-file: {file}: token 1 (a) has an unknown key 'right'")
+    assert OWNER not in line
 
 
-@pytest.mark.parametrize("bad", ["", " ", "short", "with a blank in it", "with-ümlaut-in-it"])
+@pytest.mark.parametrize("bad", ["", "short"])
 def test_a_bad_token_in_the_environment_ends_the_start_and_is_not_told(bad: str) -> None:
     done = run_to_its_end("--listen", "127.0.0.1:0", extra={"STATEKEEP_TOKEN": bad})
     assert done.returncode == 2
-    assert "STATEKEEP_TOKEN" in done.stderr
-    assert "at least 16" in done.stderr
-    assert not bad.strip() or bad not in done.stderr
+    assert "STATEKEEP_TOKEN: give a token of at least 16" in done.stderr
+    assert not bad or bad not in done.stderr
