@@ -25,7 +25,7 @@ class Certificates:
         self._client_ca = client_ca
         self._lock = threading.Lock()
         self._stamps = self._look()
-        self._first = self._read()
+        self._pems = self._read()
         self.reloads = 0
         """How many times the files changed and were taken."""
         self.failures = 0
@@ -37,33 +37,43 @@ class Certificates:
         return self._client_ca is not None
 
     def credentials(self) -> grpc.ServerCredentials:
-        """Return what a port takes. Connections that are there go on as they began, whatever the files become."""
+        """Return what one port takes. Connections that are there go on as they began, whatever the files become."""
+        seen = self.reloads
+
+        def fetch() -> grpc.ServerCertificateConfiguration | None:
+            """Return the certificates for a connection that begins; None: those of before. A thread of gRPC's calls it."""
+            nonlocal seen
+            with self._lock:
+                self._reload()
+                if seen == self.reloads:
+                    return None
+                seen = self.reloads
+                return _configuration(*self._pems)
+
         return grpc.dynamic_ssl_server_credentials(
-            self._first,
-            self._fetch,  # type: ignore[arg-type]  # None is for those of before, which the stubs do not know
+            _configuration(*self._pems),
+            fetch,  # type: ignore[arg-type]  # the stubs do not know of None
             self.tells_clients,
         )
 
-    def _fetch(self) -> grpc.ServerCertificateConfiguration | None:
-        """Return the certificates for a connection that begins; None: those of before. gRPC's own threads call it."""
-        with self._lock:
-            if (now := self._look()) == self._stamps:
-                return None
-            self._stamps = now
-            try:
-                taken = self._read()
-            except ConfigError as error:
-                self.failures += 1
-                log.error("the certificates stay as they were: %s", error)
-                return None
-            self.reloads += 1
-            log.info("the certificates were read again")
-            return taken
+    def _reload(self) -> None:
+        if (now := self._look()) == self._stamps:
+            return
+        self._stamps = now
+        try:
+            self._pems = self._read()
+        except ConfigError as error:
+            self.failures += 1
+            log.error("the certificates stay as they were: %s", error)
+            return
+        self.reloads += 1
+        log.info("the certificates were read again")
 
     def _look(self) -> tuple[Stamp, ...]:
         return tuple(stamp(path) for path in (self._cert, self._key, self._client_ca) if path)
 
-    def _read(self) -> grpc.ServerCertificateConfiguration:
+    def _read(self) -> tuple[bytes, bytes, bytes | None]:
+        """Return the certificate, the key, and the authority of clients."""
         warn_where_open(self._key, "--tls-key")
         cert, key = read(self._cert, "--tls-cert"), read(self._key, "--tls-key")
         ca = read(self._client_ca, "--tls-client-ca") if self._client_ca else None
@@ -71,7 +81,11 @@ class Certificates:
         _check_pair(self._cert, self._key)
         if self._client_ca:
             _check_authority(self._client_ca)
-        return grpc.ssl_server_certificate_configuration([(key, cert)], ca)
+        return cert, key, ca
+
+
+def _configuration(cert: bytes, key: bytes, ca: bytes | None) -> grpc.ServerCertificateConfiguration:
+    return grpc.ssl_server_certificate_configuration([(key, cert)], ca)
 
 
 def certificates_of(settings: Settings) -> Certificates | None:

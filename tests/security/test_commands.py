@@ -95,7 +95,10 @@ def test_over_a_unix_socket_the_environment_of_the_server_does_no_harm(
     run: Run, process: ServerProcess, files: Files
 ) -> None:
     of_the_server = {"TLS_CERT": str(files.cert), "TLS_KEY": str(files.key), "TLS": "true"}
-    assert run("health", "--address", process.addresses[1], **of_the_server) == Done(0, "SERVING\n", "")
+    socket = ("--address", process.addresses[1])
+    assert run("health", *socket, **of_the_server) == Done(0, "SERVING\n", "")
+    assert "One authorization is needed, and 0 came" in run("list", *socket, **of_the_server).err
+    assert run("list", *socket, TOKEN=READER, **of_the_server).code == 0
 
 
 def test_a_certificate_of_another_name_is_taken_under_that_name(

@@ -98,6 +98,15 @@ def test_connections_that_begin_get_the_new_certificate_and_those_that_are_there
         follower.cancel()
 
 
+def test_every_address_gets_the_new_certificate(
+    start_server: StartServer, files: Files, authority: trustme.CA, other_authority: trustme.CA
+) -> None:
+    process = start_server(*files.flags, listen=(LOOPBACK, LOOPBACK))
+    for vouching in (authority, other_authority):
+        files.hold(vouching.issue_cert("localhost", "127.0.0.1"))
+        assert [trusts(address, vouching) for address in process.addresses] == [True, True]
+
+
 def test_files_that_cannot_be_taken_leave_the_certificate_as_it_was_and_are_logged_once(
     start_server: StartServer, files: Files, authority: trustme.CA, other_authority: trustme.CA
 ) -> None:

@@ -1,5 +1,7 @@
 """A token file that changes while the server runs."""
 
+import signal
+import threading
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
@@ -91,11 +93,23 @@ def test_streams_of_a_token_that_is_removed_end_and_those_of_others_go_on(
         other.cancel()
 
 
+def test_a_server_that_stops_tells_followers_with_a_token_as_it_tells_all(
+    start_server: StartServer, file: Path
+) -> None:
+    process = start_server("--token-file", str(file))
+    with calling_with(process.address, OWNER) as stubs:
+        stubs.state.AppendNextEvent(next_of("t"))
+        follower = stubs.state.StreamHistory(stream_of("t", follow=True), timeout=PATIENCE)
+        assert len(read_records(follower, 1)) == 1
+        process.signal(signal.SIGTERM)
+        assert end_of(follower).reason == "SHUTTING_DOWN"
+    assert process.wait(PATIENCE) == 0
+    assert process.stderr == ""
+
+
 def never_ending() -> Any:
     """Yield one message of an import, and wait with the next until the call is over."""
     yield admin.AdminImportRequest()
-    import threading
-
     threading.Event().wait(PATIENCE)
 
 
