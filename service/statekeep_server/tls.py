@@ -41,7 +41,7 @@ class Certificates:
         seen = self.reloads
 
         def fetch() -> grpc.ServerCertificateConfiguration | None:
-            """Return the certificates for a connection that begins; None: those of before. A thread of gRPC's calls it."""
+            """Return what a connection that begins gets, None for what there was before. A thread of gRPC calls it."""
             nonlocal seen
             with self._lock:
                 self._reload()

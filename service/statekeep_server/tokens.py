@@ -132,7 +132,7 @@ def parse(content: bytes) -> list[Token]:
         tree = tomllib.loads(content.decode())
     except UnicodeDecodeError as error:
         raise ValueError("is no UTF-8 text") from error
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise ValueError(f"is not TOML: {error}") from error
     _check_keys(tree, ("token",), "the file")
     tables = tree.get("token")

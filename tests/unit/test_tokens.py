@@ -38,6 +38,7 @@ def test_without_a_prefix_a_token_may_touch_everything_and_with_one_only_what_ha
         ("[token]\nname = 'a'", "holds no token"),
         ("[[tokens]]", "unknown key 'tokens'; did you mean token"),
         ("[[token]", "is not TOML"),
+        ("a = " + "[" * 100_000, "is not TOML"),
         ("[[token]]", "token 1: name is missing"),
         ("[[token]]\nname = ''", "token 1: name"),
         ("[[token]]\nname = 5", "token 1: name"),

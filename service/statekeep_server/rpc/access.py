@@ -5,6 +5,7 @@ PERMISSION_DENIED, whatever is there or not.
 """
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from pathlib import Path
@@ -19,6 +20,8 @@ from statekeep_server.config import Settings
 from statekeep_server.core.errors import Reason, StatekeepError
 from statekeep_server.core.identifiers import identifier, scope_name
 from statekeep_server.tokens import Right, Token, Tokens
+
+log = logging.getLogger(__name__)
 
 LOOK_EVERY = 1.0  # seconds between two looks at the token file
 
@@ -200,7 +203,12 @@ class Access:
         """Look again and again whether the tokens changed, and end the streams of those that are gone."""
         while True:
             await asyncio.sleep(LOOK_EVERY)
-            for token in await asyncio.to_thread(self._tokens.reload):
+            try:
+                ended = await asyncio.to_thread(self._tokens.reload)
+            except Exception:
+                log.exception("the tokens could not be looked at; that is tried again in %s s", LOOK_EVERY)
+                continue
+            for token in ended:
                 for task in self._streams.pop(token, ()):
                     task.cancel()
 
