@@ -11,7 +11,8 @@ from statekeep_server.cli import backup, memory, moving, serving, threads
 WRONG_USE = 2
 
 _EPILOG = """\
-The commands talk to the server at --address, STATEKEEP_ADDRESS, or 127.0.0.1:50051, with the token in STATEKEEP_TOKEN.
+The commands talk to the server at --address, STATEKEEP_ADDRESS, or 127.0.0.1:50051, with the token in STATEKEEP_TOKEN,
+and with TLS where --tls or another of its options says so.
 Exit codes: 0 done; 1 it failed, or what was asked for is not there; 2 wrong use; 130 ended by Ctrl-C.
 """
 
