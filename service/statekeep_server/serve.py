@@ -6,10 +6,14 @@ import json
 import os
 import signal
 import sys
+from typing import TYPE_CHECKING
 
 from statekeep_server.config import Settings
 from statekeep_server.engines import open_engine
-from statekeep_server.server import Server
+from statekeep_server.server import ListenError, Server
+
+if TYPE_CHECKING:
+    from statekeep_server.telemetry.endpoint import Endpoint
 
 
 async def serve(settings: Settings) -> None:
@@ -19,8 +23,9 @@ async def serve(settings: Settings) -> None:
     """
     engine = open_engine(settings.store)
     try:
-        server = Server(engine, scratch_idle_ttl=settings.scratch_idle_ttl)
+        server = Server(engine, scratch_idle_ttl=settings.scratch_idle_ttl, slow_call=settings.slow_call)
         addresses = [server.listen(address) for address in settings.listen]
+        endpoint = _endpoint(settings, server)
     except BaseException:
         await engine.close()
         raise
@@ -32,9 +37,23 @@ async def serve(settings: Settings) -> None:
     # What was made up to here stays for good: the collector need not look at it again.
     gc.collect()
     gc.freeze()
-    _say({"event": "ready", "listen": addresses})
+    _say({"event": "ready", "listen": addresses, **({"metrics": endpoint.address} if endpoint else {})})
     await stopping.wait()
     await server.stop(settings.grace)
+    if endpoint:
+        await endpoint.close()
+
+
+def _endpoint(settings: Settings, server: Server) -> "Endpoint | None":
+    if settings.metrics == "off":
+        return None
+    from statekeep_server.telemetry import endpoint, metrics, sources
+
+    about = server.sources
+    try:
+        return endpoint.Endpoint(settings.metrics, lambda: metrics.read(about), lambda: sources.unready(about))
+    except endpoint.EndpointError as error:
+        raise ListenError(str(error)) from error
 
 
 def _say(line: dict[str, object]) -> None:

@@ -7,7 +7,7 @@ import os
 import socket
 import stat
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
 
 import grpc
@@ -23,6 +23,7 @@ from statekeep_server.rpc.health import NAME as HEALTH
 from statekeep_server.rpc.health import Health
 from statekeep_server.rpc.services import ADMIN, MEMORY, SCRATCH, STATE_STORE, Services
 from statekeep_server.rpc.streams import Followers
+from statekeep_server.telemetry.sources import Sources
 
 QUIET = 0.1  # seconds without a new call after which a server that stops takes no more
 LINGER = 2.0  # seconds; the longest that it waits for that
@@ -60,6 +61,7 @@ class Server:
     """One server on one engine. To be made inside a running event loop.
 
     `handlers` of other services, by the service's name, are served beside its own; the benchmark's floors are.
+    A unary call that takes `slow_call` seconds is logged, 0 for none. `wrap` goes around every handler.
     """
 
     def __init__(
@@ -69,13 +71,19 @@ class Server:
         scratch_idle_ttl: float = DEFAULT_IDLE_TTL,
         limits: Limits | None = None,
         handlers: Mapping[str, Handlers] = MappingProxyType({}),
+        slow_call: float = 0.0,
+        wrap: Callable[[str, Handlers], Handlers] | None = None,
     ) -> None:
         self._engine = engine
         self._scratch = Scratch(scratch_idle_ttl)
         self._followers = Followers(engine)
-        self._traffic = Traffic()
+        self._traffic = Traffic(slow_call)
         services = [MEMORY.full_name, SCRATCH.full_name, STATE_STORE.full_name, ADMIN.full_name]
         self._health = Health(["", *services])
+        self.sources = Sources(
+            engine, self._scratch, self._followers, self._traffic, time.time(), lambda: self._health.serving
+        )
+        """What metrics and probes look at."""
         self._server = grpc.aio.server(options=_OPTIONS)
         methods = Services(engine, self._scratch, self._followers, limits or Limits())
         batches = Batches()
@@ -88,7 +96,8 @@ class Server:
         }
         for service, its_handlers in served.items():
             # Registered ones are found by name; generic ones are asked one after the other, at each call.
-            self._server.add_registered_method_handlers(service, its_handlers)
+            wrapped = wrap(service, its_handlers) if wrap else its_handlers
+            self._server.add_registered_method_handlers(service, wrapped)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         reflection.enable_server_reflection([*services, HEALTH, reflection.SERVICE_NAME], self._server)
         self._sweeper: asyncio.Task[None] | None = None

@@ -9,6 +9,7 @@ import socket
 import struct
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import NamedTuple
 
@@ -175,6 +176,13 @@ class StoreFile:
     def connect(self, *, writing: bool) -> apsw.Connection:
         """Return a connection: the one that writes, or one that reads."""
         return _connect(self.path, writing=writing)
+
+    def size(self) -> int:
+        """Return how many bytes the file has, with its log of what was written last."""
+        size = self.path.stat().st_size
+        with suppress(FileNotFoundError):
+            size += self.path.with_name(self.path.name + "-wal").stat().st_size
+        return size
 
     def close(self) -> None:
         """Let the file go. Every connection must be closed before."""
