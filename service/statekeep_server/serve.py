@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from statekeep_server.config import Settings
 from statekeep_server.engines import open_engine
 from statekeep_server.server import ListenError, Server
+from statekeep_server.telemetry.logs import configure
 
 if TYPE_CHECKING:
     from statekeep_server.telemetry.endpoint import Endpoint
@@ -23,7 +24,12 @@ async def serve(settings: Settings) -> None:
     """
     engine = open_engine(settings.store)
     try:
-        server = Server(engine, scratch_idle_ttl=settings.scratch_idle_ttl, slow_call=settings.slow_call)
+        server = Server(
+            engine,
+            scratch_idle_ttl=settings.scratch_idle_ttl,
+            slow_call=settings.slow_call,
+            capabilities=[name for name in ("metrics", "traces") if getattr(settings, name) != "off"],
+        )
         addresses = [server.listen(address) for address in settings.listen]
         endpoint = _endpoint(settings, server)
     except BaseException:
@@ -65,7 +71,8 @@ def _say(line: dict[str, object]) -> None:
 
 
 def run(settings: Settings) -> None:
-    """Run `serve` on uvloop where there is one."""
+    """Run `serve` on uvloop where there is one, and write the log as the settings say."""
+    configure(settings.log_level, settings.log_format)
     try:
         from uvloop import new_event_loop as loop_factory
     except ImportError:

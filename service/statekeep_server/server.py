@@ -7,7 +7,7 @@ import os
 import socket
 import stat
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 
 import grpc
@@ -61,7 +61,8 @@ class Server:
     """One server on one engine. To be made inside a running event loop.
 
     `handlers` of other services, by the service's name, are served beside its own; the benchmark's floors are.
-    A unary call that takes `slow_call` seconds is logged, 0 for none. `wrap` goes around every handler.
+    A unary call that takes `slow_call` seconds is logged, 0 for none. `capabilities` are what GetInfo
+    tells of the settings. `wrap` goes around every handler.
     """
 
     def __init__(
@@ -72,6 +73,7 @@ class Server:
         limits: Limits | None = None,
         handlers: Mapping[str, Handlers] = MappingProxyType({}),
         slow_call: float = 0.0,
+        capabilities: Collection[str] = (),
         wrap: Callable[[str, Handlers], Handlers] | None = None,
     ) -> None:
         self._engine = engine
@@ -85,7 +87,7 @@ class Server:
         )
         """What metrics and probes look at."""
         self._server = grpc.aio.server(options=_OPTIONS)
-        methods = Services(engine, self._scratch, self._followers, limits or Limits())
+        methods = Services(engine, self._scratch, self._followers, limits or Limits(), capabilities)
         batches = Batches()
         served = {
             MEMORY.full_name: method_handlers(MEMORY, methods.memory(), self._traffic, batches),

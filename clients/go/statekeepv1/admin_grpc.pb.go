@@ -19,8 +19,9 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Admin_Export_FullMethodName = "/statekeep.v1.Admin/Export"
-	Admin_Import_FullMethodName = "/statekeep.v1.Admin/Import"
+	Admin_Export_FullMethodName  = "/statekeep.v1.Admin/Export"
+	Admin_Import_FullMethodName  = "/statekeep.v1.Admin/Import"
+	Admin_GetInfo_FullMethodName = "/statekeep.v1.Admin/GetInfo"
 )
 
 // AdminClient is the client API for Admin service.
@@ -38,6 +39,8 @@ type AdminClient interface {
 	// and may be sent again. One that is there already with all that the stream brings is left as it is; any other
 	// one of its name is ALREADY_EXISTS, PARTITION_EXISTS, unless skip_existing.
 	Import(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[AdminImportRequest, AdminImportResponse], error)
+	// Tells what the server is, and what it takes.
+	GetInfo(ctx context.Context, in *AdminGetInfoRequest, opts ...grpc.CallOption) (*AdminGetInfoResponse, error)
 }
 
 type adminClient struct {
@@ -80,6 +83,16 @@ func (c *adminClient) Import(ctx context.Context, opts ...grpc.CallOption) (grpc
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Admin_ImportClient = grpc.BidiStreamingClient[AdminImportRequest, AdminImportResponse]
 
+func (c *adminClient) GetInfo(ctx context.Context, in *AdminGetInfoRequest, opts ...grpc.CallOption) (*AdminGetInfoResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AdminGetInfoResponse)
+	err := c.cc.Invoke(ctx, Admin_GetInfo_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AdminServer is the server API for Admin service.
 // All implementations must embed UnimplementedAdminServer
 // for forward compatibility.
@@ -95,6 +108,8 @@ type AdminServer interface {
 	// and may be sent again. One that is there already with all that the stream brings is left as it is; any other
 	// one of its name is ALREADY_EXISTS, PARTITION_EXISTS, unless skip_existing.
 	Import(grpc.BidiStreamingServer[AdminImportRequest, AdminImportResponse]) error
+	// Tells what the server is, and what it takes.
+	GetInfo(context.Context, *AdminGetInfoRequest) (*AdminGetInfoResponse, error)
 	mustEmbedUnimplementedAdminServer()
 }
 
@@ -110,6 +125,9 @@ func (UnimplementedAdminServer) Export(*AdminExportRequest, grpc.ServerStreaming
 }
 func (UnimplementedAdminServer) Import(grpc.BidiStreamingServer[AdminImportRequest, AdminImportResponse]) error {
 	return status.Error(codes.Unimplemented, "method Import not implemented")
+}
+func (UnimplementedAdminServer) GetInfo(context.Context, *AdminGetInfoRequest) (*AdminGetInfoResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetInfo not implemented")
 }
 func (UnimplementedAdminServer) mustEmbedUnimplementedAdminServer() {}
 func (UnimplementedAdminServer) testEmbeddedByValue()               {}
@@ -150,13 +168,36 @@ func _Admin_Import_Handler(srv interface{}, stream grpc.ServerStream) error {
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Admin_ImportServer = grpc.BidiStreamingServer[AdminImportRequest, AdminImportResponse]
 
+func _Admin_GetInfo_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AdminGetInfoRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).GetInfo(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_GetInfo_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).GetInfo(ctx, req.(*AdminGetInfoRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Admin_ServiceDesc is the grpc.ServiceDesc for Admin service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
 var Admin_ServiceDesc = grpc.ServiceDesc{
 	ServiceName: "statekeep.v1.Admin",
 	HandlerType: (*AdminServer)(nil),
-	Methods:     []grpc.MethodDesc{},
+	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "GetInfo",
+			Handler:    _Admin_GetInfo_Handler,
+		},
+	},
 	Streams: []grpc.StreamDesc{
 		{
 			StreamName:    "Export",

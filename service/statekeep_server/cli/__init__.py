@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import NoReturn
 
-from statekeep_server.cli import memory, moving, serving, threads
+from statekeep_server.cli import info, memory, moving, serving, threads
 
 WRONG_USE = 2
 
@@ -31,7 +31,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"statekeep {version('statekeep')}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for module in (serving, memory, threads, moving):
+    for module in (serving, memory, threads, moving, info):
         module.add(commands)
     options = parser.parse_args(arguments)
     # gRPC would write to stderr, in its own form, what the commands say in one line.

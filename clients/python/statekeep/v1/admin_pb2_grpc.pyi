@@ -44,6 +44,8 @@ class AdminStub:
     and may be sent again. One that is there already with all that the stream brings is left as it is; any other
     one of its name is ALREADY_EXISTS, PARTITION_EXISTS, unless skip_existing.
     """
+    GetInfo: _grpc.UnaryUnaryMultiCallable[_admin_pb2.AdminGetInfoRequest, _admin_pb2.AdminGetInfoResponse]
+    """Tells what the server is, and what it takes."""
 
 @_typing.type_check_only
 class AdminAsyncStub(AdminStub):
@@ -61,6 +63,8 @@ class AdminAsyncStub(AdminStub):
     and may be sent again. One that is there already with all that the stream brings is left as it is; any other
     one of its name is ALREADY_EXISTS, PARTITION_EXISTS, unless skip_existing.
     """
+    GetInfo: _aio.UnaryUnaryMultiCallable[_admin_pb2.AdminGetInfoRequest, _admin_pb2.AdminGetInfoResponse]  # type: ignore[assignment]
+    """Tells what the server is, and what it takes."""
 
 class AdminServicer(metaclass=_abc_1.ABCMeta):
     """Admin is for who runs a server: it moves what is kept, whole, from one server to another or to a file."""
@@ -87,5 +91,13 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         and may be sent again. One that is there already with all that the stream brings is left as it is; any other
         one of its name is ALREADY_EXISTS, PARTITION_EXISTS, unless skip_existing.
         """
+
+    @_abc_1.abstractmethod
+    def GetInfo(
+        self,
+        request: _admin_pb2.AdminGetInfoRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.AdminGetInfoResponse, _abc.Awaitable[_admin_pb2.AdminGetInfoResponse]]:
+        """Tells what the server is, and what it takes."""
 
 def add_AdminServicer_to_server(servicer: AdminServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...
