@@ -8,27 +8,31 @@ import signal
 import sys
 from typing import TYPE_CHECKING
 
-from statekeep_server.config import Settings
+from statekeep_server.config import ConfigError, Settings
 from statekeep_server.engines import open_engine
 from statekeep_server.server import ListenError, Server
 from statekeep_server.telemetry.logs import configure
 
 if TYPE_CHECKING:
     from statekeep_server.telemetry.endpoint import Endpoint
+    from statekeep_server.telemetry.traces import Traces
 
 
 async def serve(settings: Settings) -> None:
     """Serve until SIGTERM or SIGINT, then drain.
 
-    Raises StoreError where the store cannot be used, and ListenError where an address cannot be had.
+    Raises StoreError where the store cannot be used, ListenError where an address cannot be had, and ConfigError where
+    a setting needs what is not installed.
     """
     engine = open_engine(settings.store)
     try:
+        traces = _traces(settings.traces)
         server = Server(
             engine,
             scratch_idle_ttl=settings.scratch_idle_ttl,
             slow_call=settings.slow_call,
             capabilities=[name for name in ("metrics", "traces") if getattr(settings, name) != "off"],
+            wrap=traces.wrap if traces else None,
         )
         addresses = [server.listen(address) for address in settings.listen]
         endpoint = _endpoint(settings, server)
@@ -48,6 +52,18 @@ async def serve(settings: Settings) -> None:
     await server.stop(settings.grace)
     if endpoint:
         await endpoint.close()
+    if traces:
+        await traces.close()
+
+
+def _traces(url: str) -> "Traces | None":
+    if url == "off":
+        return None
+    try:
+        from statekeep_server.telemetry.traces import Traces, sending
+    except ImportError as error:
+        raise ConfigError(f"traces need OpenTelemetry ({error}); install statekeep[otel]") from error
+    return Traces(sending(url))
 
 
 def _endpoint(settings: Settings, server: Server) -> "Endpoint | None":
