@@ -340,7 +340,8 @@ class SqliteEngine:
             if len(jobs) > 1:
                 return [outcome for job in jobs for outcome in self._write_group([job])]
             return self._failed(jobs, failed)
-        self._failing = False
+        if transaction.changed:  # one that changed nothing tells nothing of the disk
+            self._failing = False
         if jobs:
             self._commit_sizes.note(len(jobs))
             self._commit_times.note(perf_counter_ns() - begun)

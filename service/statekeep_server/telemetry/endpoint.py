@@ -165,7 +165,7 @@ async def _turn() -> None:
 def _listen(address: str, *, anywhere: bool) -> _Server:
     host, _, port = address.rpartition(":")
     host = host.strip("[]")
-    if not anywhere and not _is_loopback(host):
+    if not anywhere and not is_loopback(host):
         raise EndpointError(
             f"cannot serve metrics on {address}: they have no authentication, so only a loopback address is taken,"
             " such as 127.0.0.1:9464"
@@ -177,7 +177,8 @@ def _listen(address: str, *, anywhere: bool) -> _Server:
         raise EndpointError(f"cannot serve metrics on {address}: {error.strerror or error}") from error
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine reaches a host."""
     try:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:

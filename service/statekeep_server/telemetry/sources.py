@@ -10,6 +10,8 @@ from statekeep_server.engines import Engine
 from statekeep_server.rpc.handlers import Traffic
 from statekeep_server.rpc.streams import Followers
 
+_ROOM = 256 * 2**10  # bytes that a store that can be written has room for: a small write may fit where no other does
+
 
 @dataclass(frozen=True)
 class Sources:
@@ -42,6 +44,6 @@ async def _try_to_write(engine: Engine) -> None:
     """Write something, where nobody sees it, and take it away."""
     restore = await engine.restore("", PartitionState(1, 1, 1, 1, 1))
     try:
-        await restore.add(lambda view: ((), [Record(EVENTS, 2, 0, b"")]))
+        await restore.add(lambda view: ((), [Record(EVENTS, 2, 0, bytes(_ROOM))]))
     finally:
         await restore.close()
