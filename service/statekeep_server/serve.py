@@ -73,7 +73,12 @@ def _endpoint(settings: Settings, server: Server) -> "Endpoint | None":
 
     about = server.sources
     try:
-        return endpoint.Endpoint(settings.metrics, lambda: metrics.read(about), lambda: sources.unready(about))
+        return endpoint.Endpoint(
+            settings.metrics,
+            lambda: metrics.read(about),
+            lambda: sources.unready(about),
+            anywhere=getattr(settings, "insecure", False),
+        )
     except endpoint.EndpointError as error:
         raise ListenError(str(error)) from error
 

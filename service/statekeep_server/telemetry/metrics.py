@@ -1,6 +1,6 @@
 """The metrics: one table of what there is, read from the server's own plain counts at a scrape and not before.
 
-One more metric is one more line in `FAMILIES`, and one in docs/metrics.md, which a test compares with it.
+One more metric is one more `Family` in `FAMILIES`, and then `make docs`, which writes the table of docs/metrics.md.
 """
 
 import platform
@@ -10,6 +10,7 @@ from importlib.metadata import version
 from itertools import accumulate
 from typing import Literal, NamedTuple, TypeAlias, TypeVar
 
+from prometheus_client import ProcessCollector
 from prometheus_client.core import Metric
 from prometheus_client.utils import floatToGoString
 
@@ -263,6 +264,18 @@ def metric(family: Family, samples: Iterable[Sample]) -> Metric:
         else:
             made.add_sample(family.name, labels, float(number))
     return made
+
+
+def reference() -> str:
+    """Return what there is, as a table in Markdown: docs/metrics.md has it."""
+    rows = ["| metric | kind | labels | what |", "|---|---|---|---|"]
+    for family in FAMILIES:
+        labels = ", ".join(f"`{label}`" for label in family.labels)
+        rows.append(f"| `{family.name}` | {family.kind} | {labels} | {family.help} |")
+    for made in ProcessCollector(registry=None).collect():
+        name = f"{made.name}_total" if made.type == "counter" else made.name
+        rows.append(f"| `{name}` | {made.type} | | {made.documentation} |")
+    return "\n".join(rows)
 
 
 def _add_histogram(made: Metric, family: Family, labels: dict[str, str], values: Distribution) -> None:
