@@ -8,6 +8,7 @@ import signal
 import sys
 
 from statekeep_server.config import Settings
+from statekeep_server.core.journal import Limits
 from statekeep_server.engines import open_engine
 from statekeep_server.server import Server
 
@@ -19,7 +20,13 @@ async def serve(settings: Settings) -> None:
     """
     engine = open_engine(settings.store)
     try:
-        server = Server(engine, scratch_idle_ttl=settings.scratch_idle_ttl)
+        server = Server(
+            engine,
+            scratch_idle_ttl=settings.scratch_idle_ttl,
+            limits=Limits(max_versions=settings.max_versions),
+            thread_ttl=settings.thread_ttl,
+            sweep_every=settings.sweep_every,
+        )
         addresses = [server.listen(address) for address in settings.listen]
     except BaseException:
         await engine.close()

@@ -2,11 +2,9 @@
 
 import asyncio
 import contextlib
-import logging
 import os
 import socket
 import stat
-import time
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
@@ -23,10 +21,10 @@ from statekeep_server.rpc.health import NAME as HEALTH
 from statekeep_server.rpc.health import Health
 from statekeep_server.rpc.services import ADMIN, MEMORY, SCRATCH, STATE_STORE, Services
 from statekeep_server.rpc.streams import Followers
+from statekeep_server.sweeper import SWEEP_EVERY, Sweeper
 
 QUIET = 0.1  # seconds without a new call after which a server that stops takes no more
 LINGER = 2.0  # seconds; the longest that it waits for that
-SWEEP_EVERY = 15.0  # seconds; what has expired is gone from memory within a minute
 
 _MIB = 2**20
 _SOCKET_PATH = 107  # bytes; the kernel's limit, less the zero at the end
@@ -49,8 +47,6 @@ _OPTIONS: Sequence[tuple[str, int]] = (
     ("grpc.server.max_pending_requests_hard_limit", _MANY),
 )
 
-log = logging.getLogger(__name__)
-
 
 class ListenError(Exception):
     """An address that cannot be listened on, and why."""
@@ -68,6 +64,8 @@ class Server:
         *,
         scratch_idle_ttl: float = DEFAULT_IDLE_TTL,
         limits: Limits | None = None,
+        thread_ttl: float = 0.0,
+        sweep_every: float = SWEEP_EVERY,
         handlers: Mapping[str, Handlers] = MappingProxyType({}),
     ) -> None:
         self._engine = engine
@@ -91,7 +89,8 @@ class Server:
             self._server.add_registered_method_handlers(service, its_handlers)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         reflection.enable_server_reflection([*services, HEALTH, reflection.SERVICE_NAME], self._server)
-        self._sweeper: asyncio.Task[None] | None = None
+        self._sweeper = Sweeper(engine, self._scratch, limits or Limits(), thread_ttl=thread_ttl, every=sweep_every)
+        self._sweeping: asyncio.Task[None] | None = None
 
     def listen(self, address: str) -> str:
         """Listen on HOST:PORT or unix:PATH, and return the address with the port that was taken.
@@ -109,7 +108,7 @@ class Server:
     async def start(self) -> None:
         """Begin to answer."""
         await self._server.start()
-        self._sweeper = asyncio.create_task(self._sweep())
+        self._sweeping = asyncio.create_task(self._sweeper.run())
 
     async def stop(self, grace: float) -> None:
         """Drain within `grace` seconds.
@@ -125,10 +124,10 @@ class Server:
             self._traffic.closing = True
             await self._linger(min(grace / 4, LINGER))
         await self._server.stop(max(0.0, ends - asyncio.get_running_loop().time()))
-        if self._sweeper:
-            self._sweeper.cancel()
+        if self._sweeping:
+            self._sweeping.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await self._sweeper
+                await self._sweeping
         await self._engine.close()
 
     async def _linger(self, longest: float) -> bool:
@@ -142,19 +141,6 @@ class Server:
             begun = self._traffic.begun
             await asyncio.sleep(QUIET)
         return True
-
-    async def _sweep(self) -> None:
-        while True:
-            await asyncio.sleep(SWEEP_EVERY)
-            now = time.time_ns() // 1000
-            try:
-                removed = await self._engine.sweep(now)
-            except Exception:
-                log.exception("the sweep failed; it is tried again in %s s", SWEEP_EVERY)
-            else:
-                ended = self._scratch.sweep(now)
-                if removed or ended:
-                    log.info("swept %d expired records and %d unused scratch instances", removed, ended)
 
 
 def _check_socket(path: str) -> None:

@@ -9,9 +9,10 @@ import asyncio
 import logging
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from queue import Empty, SimpleQueue
 from typing import Any, NamedTuple, TypeVar
@@ -24,7 +25,7 @@ from statekeep_server.core.journal import Change
 from statekeep_server.engines.bells import LocalBell, Tower
 from statekeep_server.engines.interface import StoreError
 from statekeep_server.engines.sqlite_cache import Cache
-from statekeep_server.engines.sqlite_file import StoreFile, why
+from statekeep_server.engines.sqlite_file import BUSY, StoreFile, why
 from statekeep_server.engines.sqlite_restore import SqliteRestore
 from statekeep_server.engines.sqlite_snapshot import SqliteSnapshot, begin
 from statekeep_server.engines.sqlite_transaction import Ids, Transaction, changed_names
@@ -49,9 +50,24 @@ READERS = 4
 SNAPSHOTS = 32
 """Snapshots that may be open at once, each with a connection."""
 RETRY_AFTER = 1.0  # seconds; what a caller is told where the file cannot be written or read
+KEPT_FREE, KEPT_SHARE = 64, 16
+"""Free pages that stay in the file: so many, or one of so many of all its pages, whichever is more."""
+VACUUMED_AT_ONCE = 128
+"""Free pages that one transaction takes out of the file."""
 _GROUP = 512  # writes of one transaction at most
 
 _NAMES = "SELECT name FROM partitions WHERE name > ? AND name >= ? AND name < x'FF' ORDER BY name LIMIT ?"
+
+_LOOKED_AT = 2_000  # rows that one step of a walk over all looks at
+_IDLE = (
+    "SELECT max(id) FROM (SELECT id FROM partitions WHERE id > ? ORDER BY id LIMIT ?)",
+    "SELECT name FROM partitions WHERE id > ? AND id <= ? AND update_time < ? AND substr(name, 1, length(?4)) = ?4",
+)
+_CROWDED = (
+    "SELECT max(id) FROM (SELECT id FROM logs WHERE id > ? ORDER BY id LIMIT ?)",
+    "SELECT p.name, l.name FROM logs l CROSS JOIN partitions p ON p.id = l.partition WHERE l.id > ? AND l.id <= ? "
+    "AND l.count > ? AND substr(l.name, 1, 1) = ? AND p.name < x'FF'",
+)
 
 _LEFT = """\
 INSERT INTO dropped SELECT id FROM partitions WHERE name >= x'FF';
@@ -95,6 +111,7 @@ class SqliteEngine:
         self._snapshots: set[SqliteSnapshot] = set()
         self._opening = 0  # snapshots that are being opened
         self._stages = count(1)
+        self.restored = 0
         self._readers = ThreadPoolExecutor(READERS, "statekeep-reader")
         self._writer = threading.Thread(target=self._write_all, name="statekeep-writer", daemon=True)
         try:
@@ -105,6 +122,8 @@ class SqliteEngine:
             self._file.close()
             raise StoreError(f"{path} cannot be used: {why(error)}") from error
         self._cleaning = True  # there may be partitions whose rows are still to be removed
+        self._cutting = False  # the log is cut after the next commit
+        self._log_is_long = False  # it could not be cut when it should
         self._failing = False  # the last write failed: nothing is tried by itself until one succeeds
         self._writer.start()
 
@@ -150,6 +169,45 @@ class SqliteEngine:
             removed += gone
         return removed
 
+    async def idle(self, prefix: str, before: int) -> AsyncIterator[list[str]]:
+        """Look through the table of partitions, some rows at a time."""
+        async for rows in self._walk(_IDLE, before, prefix.encode()):
+            yield [str(name, "utf-8") for (name,) in rows]
+
+    async def crowded(self, kind: str, count: int) -> AsyncIterator[list[tuple[str, str]]]:
+        """Look through the table of logs, some rows at a time."""
+        async for rows in self._walk(_CROWDED, count, kind):
+            yield [(str(name, "utf-8"), log) for name, log in rows]
+
+    async def _walk(self, statements: tuple[str, str], *bindings: object) -> AsyncIterator[list[Any]]:
+        """Yield what the second statement finds between two ids, of which the first tells the end."""
+        until: int | None = 0
+        while until is not None:
+            until, rows = await self._on_reader(partial(_look, statements, until, bindings))
+            yield rows
+
+    async def reclaim(self) -> int:
+        """Shorten the file by what is free in it, a step at a time with room for writes in between, and empty its log.
+
+        Not while rows wait to be removed, and not where little is free: a file that grows and shrinks all the time keeps
+        its room.
+        """
+        if self._cleaning:
+            return 0
+        free, pages, size = await self._on_reader(_room)
+        given = 0
+        if free > max(KEPT_FREE, pages // KEPT_SHARE):
+            for _ in range(-(-free // VACUUMED_AT_ONCE)):
+                gone = await self._on_writer(lambda transaction: transaction.vacuum(VACUUMED_AT_ONCE))
+                given += gone
+                if not gone:
+                    break
+        if given or self._log_is_long:
+            # Most is copied beside the writes; what came meanwhile, and the cut, is the writer's, and takes a moment.
+            await self._on_reader(_checkpoint)
+            await self._on_writer(self._cut_log_next)
+        return given * size
+
     async def snapshot(self, partition: str) -> SqliteSnapshot | None:
         """Return a partition as it is now. It keeps a connection until it is closed."""
         opening = asyncio.ensure_future(self._on_reader(lambda _: self._open_snapshot(partition)))
@@ -161,7 +219,10 @@ class SqliteEngine:
 
     async def restore(self, partition: str, state: journal.PartitionState) -> SqliteRestore:
         """Begin to put a partition together, in the file, where nobody finds it."""
-        return SqliteRestore(partition, f"{STAGES}{next(self._stages)}", state, self._on_writer)
+        return SqliteRestore(partition, f"{STAGES}{next(self._stages)}", state, self._on_writer, self._count_restored)
+
+    def _count_restored(self) -> None:
+        self.restored += 1
 
     async def close(self) -> None:
         """Finish the writes that wait, and let the file go."""
@@ -307,6 +368,8 @@ class SqliteEngine:
                 return [outcome for job in jobs for outcome in self._write_group([job])]
             return self._failed(jobs, failed)
         self._failing = False
+        if self._cutting:
+            self._cut_log()
         transaction.publish()
         for partition in changed_names(transaction.changed):
             self._tower.ring(partition)
@@ -332,6 +395,23 @@ class SqliteEngine:
         self._cleaning = cleaning or transaction.dropped
         return outcomes
 
+    def _cut_log_next(self, _: Transaction) -> None:
+        self._cutting = True
+
+    def _cut_log(self) -> None:
+        """Let the file be as long as what is in it, and the log beside it empty. Who reads is not waited for."""
+        self._cutting = False
+        self._connection.set_busy_timeout(0)
+        try:
+            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            self._log_is_long = False
+        except apsw.Error as error:
+            self._log_is_long = True
+            if not isinstance(error, apsw.BusyError):
+                log.warning("the store's log could not be cut, which is tried again: %s", why(error))
+        finally:
+            self._connection.set_busy_timeout(BUSY)
+
     def _roll_back(self) -> None:
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
@@ -348,6 +428,27 @@ def _drop_left(connection: apsw.Connection) -> None:
     if connection.execute("SELECT 1 FROM partitions WHERE name >= x'FF' LIMIT 1").fetchone():
         with connection:
             connection.execute(_LEFT)
+
+
+def _look(
+    statements: tuple[str, str], after: int, bindings: Sequence[Any], connection: apsw.Connection
+) -> tuple[int | None, list[Any]]:
+    """Return the id up to which rows were looked at, None where there were none, and what was found among them."""
+    until: Any = connection.execute(statements[0], (after, _LOOKED_AT)).fetchall()[0][0]
+    if until is None:
+        return None, []
+    return until, connection.execute(statements[1], (after, until, *bindings)).fetchall()
+
+
+def _room(connection: apsw.Connection) -> tuple[int, int, int]:
+    """Return how many pages of the file are free, how many there are, and the bytes of each."""
+    return connection.pragma("freelist_count"), connection.pragma("page_count"), connection.pragma("page_size")
+
+
+def _checkpoint(connection: apsw.Connection) -> None:
+    """Copy what the log holds into the file, as far as no reader needs it there."""
+    with suppress(apsw.BusyError):  # another is at it
+        connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
 
 def _release(opening: "asyncio.Future[SqliteSnapshot | None]") -> None:

@@ -35,12 +35,13 @@ SEGMENT = 256 * 2**10
 """Bytes of the events in a segment, about: one message of a stream."""
 
 _ROOM = 4 * 2**20  # bytes of rows that wait for the file at most
+_ROOM_REMOVED = 16 * 2**20  # bytes of records that one transaction of a sweep removes, about, and so many
 _SWEPT_AT_ONCE = 1_000  # records that one transaction of a sweep removes
 _CLEANED_AT_ONCE = 2_000  # rows of dropped partitions that one transaction removes
 _BLOCK = 64  # rows of one statement: it gives the interpreter up once, and another thread may keep that for long
 
-_EXPIRED = (
-    "SELECT p.name, l.name, r.revision, r.number, r.frame, r.id, r.value_size, r.deleted, r.expires "
+_EXPIRED = (  # without the frames, which may be large, and of which nothing is asked
+    "SELECT p.name, l.name, length(r.frame), r.revision, r.number, x'', r.id, r.value_size, r.deleted, r.expires "
     "FROM records r CROSS JOIN logs l ON l.id = r.log CROSS JOIN partitions p ON p.id = l.partition "
     "WHERE r.expires > 0 AND r.expires <= ? AND p.name < x'FF' ORDER BY r.expires LIMIT ?"
 )
@@ -161,15 +162,27 @@ class Transaction:
     def sweep(self, now: int) -> int:
         """Remove records that have expired, some at a time, and return how many."""
         self.flush()
-        rows: list[Any] = self._connection.execute(_EXPIRED, (now, _SWEPT_AT_ONCE)).fetchall()
+        removed, room = 0, _ROOM_REMOVED
         by_partition: dict[str, list[Record]] = {}
-        for name, log, *rest in rows:
+        rows: list[Any] = self._connection.execute(_EXPIRED, (now, _SWEPT_AT_ONCE)).fetchall()
+        for name, log, size, *rest in rows:
+            if room <= 0:
+                break
             by_partition.setdefault(name.decode(), []).append(record_of(log, rest))
+            removed, room = removed + 1, room - size
         for name, records in by_partition.items():
             draft = self._draft(name)
             self._trim(draft, records)
             self._touch_partition(name, draft, audible=False)
-        return len(rows)
+        return removed
+
+    def vacuum(self, pages: int) -> int:
+        """Take free pages out of the file, and return how many those were. It is shorter after the next checkpoint."""
+        self.flush()
+        before: int = self._connection.pragma("freelist_count")
+        self._connection.execute(f"PRAGMA incremental_vacuum({pages})").fetchall()  # it takes one out at each step
+        after: int = self._connection.pragma("freelist_count")
+        return before - after
 
     def clean(self) -> bool:
         """Remove rows of dropped partitions, some at a time, and return whether there are more."""
