@@ -54,6 +54,8 @@ KEPT_FREE, KEPT_SHARE = 64, 16
 """Free pages that stay in the file: so many, or one of so many of all its pages, whichever is more."""
 VACUUMED_AT_ONCE = 128
 """Free pages that one transaction takes out of the file."""
+CHECKPOINT_AFTER = 8
+"""Such transactions, after which the log is copied into the file."""
 _GROUP = 512  # writes of one transaction at most
 
 _NAMES = "SELECT name FROM partitions WHERE name > ? AND name >= ? AND name < x'FF' ORDER BY name LIMIT ?"
@@ -189,7 +191,7 @@ class SqliteEngine:
     async def reclaim(self) -> int:
         """Shorten the file by what is free in it, a step at a time with room for writes in between, and empty its log.
 
-        Not while rows wait to be removed, and not where little is free: a file that grows and shrinks all the time keeps
+        Not while rows wait to be removed, and not where little is free: a file that grows and shrinks again keeps
         its room.
         """
         if self._cleaning:
@@ -197,16 +199,24 @@ class SqliteEngine:
         free, pages, size = await self._on_reader(_room)
         given = 0
         if free > max(KEPT_FREE, pages // KEPT_SHARE):
-            for _ in range(-(-free // VACUUMED_AT_ONCE)):
-                gone = await self._on_writer(lambda transaction: transaction.vacuum(VACUUMED_AT_ONCE))
-                given += gone
-                if not gone:
-                    break
+            given = await self._vacuum(-(-free // VACUUMED_AT_ONCE))
         if given or self._log_is_long:
-            # Most is copied beside the writes; what came meanwhile, and the cut, is the writer's, and takes a moment.
             await self._on_reader(_checkpoint)
             await self._on_writer(self._cut_log_next)
         return given * size
+
+    async def _vacuum(self, steps: int) -> int:
+        """Take free pages out of the file, in so many steps at most, and return how many those were."""
+        given = 0
+        for step in range(steps):
+            gone = await self._on_writer(lambda transaction: transaction.vacuum(VACUUMED_AT_ONCE))
+            given += gone
+            if not gone:
+                break
+            if step % CHECKPOINT_AFTER == 0:
+                # It is copied beside the writes here; where the log gets long, one of them would have to wait for it.
+                await self._on_reader(_checkpoint)
+        return given
 
     async def snapshot(self, partition: str) -> SqliteSnapshot | None:
         """Return a partition as it is now. It keeps a connection until it is closed."""
