@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
@@ -17,7 +17,10 @@ Item = TypeVar("Item")
 
 SWEEP_EVERY = 15.0  # seconds; what has expired is gone within a minute
 
-_AT_ONCE = 64
+LONGEST = 15.0
+"""Seconds that one sweep trims versions, or ends threads; the next goes on. What expires must not wait for those."""
+AT_ONCE = 64
+"""Keys that are trimmed, or threads that are ended, together."""
 _STEP = 1_000_000  # microseconds by which the clock may run ahead of the time that passed before it counts as set
 
 log = logging.getLogger(__name__)
@@ -142,9 +145,8 @@ class Sweeper:
                 swept.versions += gone
                 await asyncio.sleep(0)
 
-        async for page in self._engine.crowded(KEY, self._limits.max_versions):
-            await _each(trim, page)
-        self._trimmed = restored
+        if await _each(trim, self._engine.crowded(KEY, self._limits.max_versions)):
+            self._trimmed = restored
 
     async def _drop_threads(self, now: int, steady: int, swept: Swept) -> None:
         if not self._thread_ttl:
@@ -156,15 +158,23 @@ class Sweeper:
             gone = await self._engine.write(partition, lambda view: state_store.drop_idle(view, before))
             swept.threads += gone
 
-        async for page in self._engine.idle(state_store.PARTITIONS, before):
-            await _each(drop, page)
+        await _each(drop, self._engine.idle(state_store.PARTITIONS, before))
 
 
-async def _each(job: Callable[[Item], Coroutine[Any, Any, None]], items: Sequence[Item]) -> None:
-    """Do a job for each of many items: some at once, as an engine may share one sync among them, then the next."""
-    for start in range(0, len(items), _AT_ONCE):
-        await asyncio.gather(*map(job, items[start : start + _AT_ONCE]))
-        await asyncio.sleep(0)
+async def _each(job: Callable[[Item], Coroutine[Any, Any, None]], pages: AsyncIterator[Sequence[Item]]) -> bool:
+    """Do a job for each of many items; False where the time for one sweep was over first.
+
+    Some are done at once, as an engine may share one sync among them, and others get their turn after each.
+    """
+    clock = asyncio.get_running_loop().time
+    ends = clock() + LONGEST
+    async for page in pages:
+        for start in range(0, len(page), AT_ONCE):
+            await asyncio.gather(*map(job, page[start : start + AT_ONCE]))
+            if clock() > ends:
+                return False
+            await asyncio.sleep(0)
+    return True
 
 
 def _now() -> int:

@@ -455,6 +455,29 @@ def test_files_are_made_so_that_they_can_get_shorter(on_disk: Store, database: P
         assert connection.pragma("auto_vacuum") == 2
 
 
+def test_a_file_that_lost_the_way_to_get_shorter_is_served_all_the_same(database: Path, runner: asyncio.Runner) -> None:
+    first = SqliteEngine(str(database))
+    Store(first, runner).append("tkept", New(id="e"))
+    runner.run(first.close())
+    connection = apsw.Connection(str(database))
+    for statement in (
+        "PRAGMA journal_mode = DELETE",
+        "PRAGMA auto_vacuum = NONE",
+        "VACUUM",
+        "PRAGMA journal_mode = WAL",
+    ):
+        connection.execute(statement).fetchall()
+    assert connection.pragma("auto_vacuum") == 0
+    connection.close()
+    store = Store(SqliteEngine(str(database)), runner)
+    fill(store, "tlarge", 2 * MIB)
+    store.drop("tlarge")
+    wait_until_clean(store)
+    assert store.run(store.engine.reclaim()) == 0
+    assert store.look("tkept", lambda view: view.count(MAIN)) == 1
+    runner.run(store.engine.close())
+
+
 def held(engine: object) -> int:
     """Return the bytes of all that an engine holds, but for what belongs to the program."""
     seen: set[int] = set()

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import time
 
 import pytest
 from statekeep_server.core import state_store
@@ -115,6 +116,22 @@ def test_one_line_says_what_a_sweep_removed_and_a_sweep_that_fails_is_made_again
     assert said.count("the sweep failed; it is tried again in 0.01 s") == 1
     assert sum(line.startswith("swept ") for line in said) in (1, 2)
     assert {line for line in said if line.startswith("swept ")} <= {"swept 1 idle threads", "swept 2 idle threads"}
+
+
+def test_a_sweep_stops_when_its_time_is_over_and_the_next_goes_on(
+    world: World, threads: ThreadRules, memory: MemoryRules, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("statekeep_server.sweeper.LONGEST", -1.0)
+    for number in range(150):
+        threads.append_next(thread_id=f"t{number}")
+        memory.set(f"k{number}", 1)
+        memory.set(f"k{number}", 2)
+    sweeper = Sweeper(world.engine, Scratch(0), Limits(max_versions=1), thread_ttl=1)
+    later, steady = time.time_ns() // 1000 + HOUR, time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000 + HOUR
+    for gone in (64, 64, 22, 0):
+        swept = Swept()
+        asyncio.run(sweeper.sweep(later, steady, swept))
+        assert swept == Swept(versions=gone, threads=gone)
 
 
 def test_unused_scratch_instances_go_and_are_counted(world: World) -> None:

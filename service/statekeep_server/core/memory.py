@@ -49,8 +49,8 @@ def set_key(view: View, request: pb.MemorySetRequest, call: Call) -> Change[byte
     sent = Request(request, request.request_id, _normalise_write)
     if (answer := sent.known(view)) is not None:
         return Change(answer)
-    record = _version(view, request, call, view.revision + 1, "")
-    return _remembered(view, sent, shown(record, include_value=False), [record], _outgrown(view, [record], call))
+    records = [_version(view, request, call, view.revision + 1, "")]
+    return _remembered(view, sent, shown(records[0], include_value=False), records, _outgrown(view, records, call))
 
 
 def set_keys(view: View, request: pb.MemoryBatchSetRequest, call: Call) -> Change[bytes]:
@@ -91,8 +91,8 @@ def delete_key(view: View, request: pb.MemoryDeleteRequest, call: Call) -> Chang
         return _remembered(view, sent, head.frame if head else b"")
     entry = pb.MemoryEntry(version=_next_version(view, KEY + key, key), deleted=True)
     _sign(entry, request)
-    record = _record(view, request.scope, key, entry, call, view.revision + 1, b"")
-    return _remembered(view, sent, record.frame, [record], _outgrown(view, [record], call))
+    records = [_record(view, request.scope, key, entry, call, view.revision + 1, b"")]
+    return _remembered(view, sent, records[0].frame, records, _outgrown(view, records, call))
 
 
 def purge(view: View, request: pb.MemoryPurgeRequest, call: Call) -> Change[bytes]:

@@ -54,6 +54,8 @@ KEPT_FREE, KEPT_SHARE = 64, 16
 """Free pages that stay in the file: so many, or one of so many of all its pages, whichever is more."""
 VACUUMED_AT_ONCE = 128
 """Free pages that one transaction takes out of the file."""
+VACUUMS = 1_000
+"""Such transactions that are made one after the other at most, before what else is to be removed has its turn."""
 CHECKPOINT_AFTER = 8
 """Such transactions, after which the log is copied into the file."""
 _GROUP = 512  # writes of one transaction at most
@@ -199,7 +201,7 @@ class SqliteEngine:
         free, pages, size = await self._on_reader(_room)
         given = 0
         if free > max(KEPT_FREE, pages // KEPT_SHARE):
-            given = await self._vacuum(-(-free // VACUUMED_AT_ONCE))
+            given = await self._vacuum(min(-(-free // VACUUMED_AT_ONCE), VACUUMS))
         if given or self._log_is_long:
             await self._on_reader(_checkpoint)
             await self._on_writer(self._cut_log_next)

@@ -47,9 +47,9 @@ JOURNAL = (
 )
 _NAMES = "SELECT name FROM logs WHERE partition = ? AND name > ? AND name >= ? ORDER BY name"
 _EXPIRED = "SELECT count(*) FROM logs WHERE partition = ? AND expires > 0 AND expires <= ?"
-_EXPIRED_OF_LOG = (  # where none has expired at all, which one look tells, none is counted
+_EXPIRED_OF_LOG = (  # one look tells whether any has expired at all; `+` keeps to the log's rows, where many have
     "SELECT count(*) FROM records WHERE EXISTS (SELECT 1 FROM records WHERE expires > 0 AND expires <= ?1) "
-    "AND log = ?2 AND expires > 0 AND expires <= ?1"
+    "AND log = ?2 AND +expires > 0 AND +expires <= ?1"
 )
 _SEGMENTS = (
     "SELECT id FROM segments WHERE log = ?1 AND first <= ?3 "
