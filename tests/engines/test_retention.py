@@ -467,7 +467,7 @@ def test_a_file_that_lost_the_way_to_get_shorter_is_served_all_the_same(database
         "PRAGMA journal_mode = WAL",
     ):
         connection.execute(statement).fetchall()
-    assert connection.pragma("auto_vacuum") == 0
+    assert (connection.pragma("journal_mode", "wal"), connection.pragma("auto_vacuum")) == ("wal", 0)
     connection.close()
     store = Store(SqliteEngine(str(database)), runner)
     fill(store, "tlarge", 2 * MIB)
