@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from statekeep_server.config import ConfigError, Settings
+from statekeep_server.core.journal import Limits
 from statekeep_server.engines import open_engine
 from statekeep_server.rpc.access import access_of
 from statekeep_server.server import ListenError, Server
@@ -40,6 +41,9 @@ async def serve(settings: Settings) -> None:
             slow_call=settings.slow_call,
             capabilities=[name for name in ("metrics", "traces") if getattr(settings, name) != "off"],
             wrap=traces.wrap if traces else None,
+            limits=Limits(max_versions=settings.max_versions),
+            thread_ttl=settings.thread_ttl,
+            sweep_every=settings.sweep_every,
         )
         addresses = [server.listen(address) for address in settings.listen]
         endpoint = _endpoint(settings, server)
