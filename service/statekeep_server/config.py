@@ -63,6 +63,17 @@ def _check_address(address: str) -> None:
         raise ValueError(f"{address!r} is no address; give HOST:PORT (port 0 takes a free one) or unix:PATH")
 
 
+def _health_address(given: str) -> str:
+    address = given.strip()
+    if address.startswith("unix:"):
+        raise ValueError(
+            "give HOST:PORT: probes come over the network, and a socket answers to statekeep health anyway"
+        )
+    if address:
+        _check_address(address)
+    return address
+
+
 def _store(given: str) -> str:
     from statekeep_server.engines import check_store
 
@@ -99,6 +110,13 @@ class Settings:
     )
     scratch_idle_ttl: float = _setting(
         DEFAULT_IDLE_TTL, seconds, "TIME", "how long a scratch instance lives unused; 0 for ever"
+    )
+    health_listen: str = _setting(
+        "",
+        _health_address,
+        "ADDR",
+        "HOST:PORT that answers grpc.health.v1's Check and nothing else, without TLS and token, for probes that cannot"
+        " reach the other addresses, such as the kubelet's",
     )
 
 

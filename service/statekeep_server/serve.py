@@ -21,6 +21,7 @@ async def serve(settings: Settings) -> None:
     try:
         server = Server(engine, scratch_idle_ttl=settings.scratch_idle_ttl)
         addresses = [server.listen(address) for address in settings.listen]
+        probed = server.listen_for_probes(settings.health_listen) if settings.health_listen else None
     except BaseException:
         await engine.close()
         raise
@@ -32,7 +33,7 @@ async def serve(settings: Settings) -> None:
     # What was made up to here stays for good: the collector need not look at it again.
     gc.collect()
     gc.freeze()
-    _say({"event": "ready", "listen": addresses})
+    _say({"event": "ready", "listen": addresses, **({"health": probed} if probed else {})})
     await stopping.wait()
     await server.stop(settings.grace)
 

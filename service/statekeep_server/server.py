@@ -20,7 +20,7 @@ from statekeep_server.engines import Engine
 from statekeep_server.rpc.batches import Batches
 from statekeep_server.rpc.handlers import Handlers, Traffic, method_handlers
 from statekeep_server.rpc.health import NAME as HEALTH
-from statekeep_server.rpc.health import Health
+from statekeep_server.rpc.health import Health, probe_server
 from statekeep_server.rpc.services import ADMIN, MEMORY, SCRATCH, STATE_STORE, Services
 from statekeep_server.rpc.streams import Followers
 
@@ -92,6 +92,7 @@ class Server:
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         reflection.enable_server_reflection([*services, HEALTH, reflection.SERVICE_NAME], self._server)
         self._sweeper: asyncio.Task[None] | None = None
+        self._probed: grpc.aio.Server | None = None
 
     def listen(self, address: str) -> str:
         """Listen on HOST:PORT or unix:PATH, and return the address with the port that was taken.
@@ -106,9 +107,23 @@ class Server:
             raise ListenError(f"cannot listen on {address}: {_why(address)}") from error
         return address if address.startswith("unix:") else f"{address.rpartition(':')[0]}:{port}"
 
+    def listen_for_probes(self, address: str) -> str:
+        """Answer health, and nothing else, on HOST:PORT too, and return the address with the port that was taken.
+
+        Raises ListenError where that cannot be.
+        """
+        self._probed = probe_server(self._health)
+        try:
+            port = self._probed.add_insecure_port(address)
+        except RuntimeError as error:
+            raise ListenError(f"cannot listen on {address} for probes: {_why(address)}") from error
+        return f"{address.rpartition(':')[0]}:{port}"
+
     async def start(self) -> None:
         """Begin to answer."""
         await self._server.start()
+        if self._probed:
+            await self._probed.start()
         self._sweeper = asyncio.create_task(self._sweep())
 
     async def stop(self, grace: float) -> None:
@@ -125,6 +140,8 @@ class Server:
             self._traffic.closing = True
             await self._linger(min(grace / 4, LINGER))
         await self._server.stop(max(0.0, ends - asyncio.get_running_loop().time()))
+        if self._probed:
+            await self._probed.stop(0)
         if self._sweeper:
             self._sweeper.cancel()
             with contextlib.suppress(asyncio.CancelledError):

@@ -244,3 +244,12 @@ def test_an_empty_variable_of_the_environment_is_refused_by_its_name() -> None:
 def test_settings_are_frozen() -> None:
     with pytest.raises(AttributeError):
         Settings().grace = 1.0
+
+
+def test_probes_are_answered_on_an_address_of_the_network_only() -> None:
+    assert load({"health_listen": "0.0.0.0:50052"}, {}, None).health_listen == "0.0.0.0:50052"
+    assert load({"health_listen": ""}, {}, None).health_listen == ""
+    with pytest.raises(ConfigError, match=r"--health-listen: give HOST:PORT"):
+        load({"health_listen": "unix:/run/x.sock"}, {}, None)
+    with pytest.raises(ConfigError, match=r"--health-listen: '50052' is no address"):
+        load({"health_listen": "50052"}, {}, None)
