@@ -12,32 +12,44 @@ COMMANDS = ("unshare", "nsenter", "setpriv", "chroot", "mount", "ip", "kill")
 START_WITHIN = 60.0  # seconds
 
 _UNSHARE = ["unshare", "--mount", "--pid", "--net", "--ipc", "--uts", "--fork", "--kill-child"]
-# $1 is the image's files, $2 what /data holds, $3 the user; the rest is the command. Process 1 becomes that.
+# $1 is the image's files, $2 the user, then the volumes as a folder and its place, up to --; the rest is the command,
+# which process 1 becomes.
 _ENTER = """
-mount --bind "$1" "$1"
-mount -o remount,bind,ro "$1"
-mount --bind "$2" "$1/data"
-mount --bind /dev "$1/dev"
-mount -t proc proc "$1/proc"
+root=$1 user=$2
+shift 2
+mount --bind "$root" "$root"
+while [ "$1" != -- ]; do
+  mkdir -p "$root$2"
+  mount --bind "$1" "$root$2"
+  shift 2
+done
+shift
+mount -o remount,bind,ro "$root"
+mount --bind /dev "$root/dev"
+mount -t proc proc "$root/proc"
 ip link set lo up
-root=$1 user=$3
-shift 3
 exec setpriv --no-new-privs chroot --userspec="$user" --groups= "$root" "$@"
 """
 
 
 class Container:
-    """A running container of the image, ready when it is made; `data` is a folder that it has as /data."""
+    """A running container of the image, ready when it is made. `volumes` are the folders that lie at some places."""
 
     def __init__(
-        self, files: Path, config: Mapping[str, Any], data: Path, environment: Mapping[str, str], *arguments: str
+        self,
+        files: Path,
+        config: Mapping[str, Any],
+        volumes: Mapping[str, Path],
+        environment: Mapping[str, str],
+        *arguments: str,
     ) -> None:
         self._config = config
         self._environment = environment
         self._stderr: IO[bytes] = tempfile.TemporaryFile()  # noqa: SIM115 (closed by stop)
         command = self._within([*config["Entrypoint"], *(arguments or config["Cmd"])])
+        mounts = [part for place, folder in volumes.items() for part in (str(folder), place)]
         self._unshare = subprocess.Popen(
-            [*_UNSHARE, "sh", "-euc", _ENTER, "sh", str(files), str(data), config["User"], *command],
+            [*_UNSHARE, "sh", "-euc", _ENTER, "sh", str(files), config["User"], *mounts, "--", *command],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=self._stderr,

@@ -6,11 +6,13 @@ import shutil
 import tempfile
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
 import statekeep
+from deploy.manifests import server_of, services, variables
 from image import building, running
 from image.building import ROOT, Images, members
 from image.running import Container
@@ -51,22 +53,39 @@ def files(images: Images) -> Path:
     return images.unpack()
 
 
+@contextmanager
+def volume() -> Iterator[Path]:
+    """Give a folder as a volume of the image's user is, with a path that is short enough for a socket."""
+    folder = Path(tempfile.mkdtemp(prefix="statekeep-volume-"))
+    os.chown(folder, USER, USER)
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder)
+
+
 @pytest.fixture
 def data() -> Iterator[Path]:
-    """Give a folder as a volume for /data is, with a path that is short enough for a socket."""
-    folder = Path(tempfile.mkdtemp(prefix="statekeep-data-"))
-    os.chown(folder, USER, USER)
-    yield folder
-    shutil.rmtree(folder)
+    """Give the volume for /data."""
+    with volume() as folder:
+        yield folder
 
 
 @pytest.fixture
-def run(files: Path, config: dict[str, Any], data: Path) -> Iterator[Run]:
+def sockets() -> Iterator[Path]:
+    """Give the volume for /run/statekeep."""
+    with volume() as folder:
+        yield folder
+
+
+@pytest.fixture
+def run(files: Path, config: dict[str, Any], data: Path, sockets: Path) -> Iterator[Run]:
     """Run containers of a test's own; they are ended with the test."""
     started: list[Container] = []
 
     def start(*arguments: str, environment: Mapping[str, str] | None = None) -> Container:
-        container = Container(files, config, data, environment or {}, *arguments)
+        volumes = {"/data": data, "/run/statekeep": sockets}
+        container = Container(files, config, volumes, environment or {}, *arguments)
         started.append(container)
         return container
 
@@ -153,3 +172,25 @@ def test_its_command_is_statekeep(run: Run) -> None:
     container = run("serve", "--listen", "unix:/data/s")
     assert container.ready["listen"] == ["unix:/data/s"]
     assert container.run("statekeep", "--version").stdout.startswith("statekeep ")
+
+
+def test_the_compose_file_s_settings_serve_its_app(config: dict[str, Any], run: Run, sockets: Path) -> None:
+    server, app = services()["statekeep"], services()["app"]
+    container = run(environment=server["environment"])
+    assert container.run(*config["Healthcheck"]["Test"][1:]).stdout == "SERVING\n"
+    assert container.run(*config["Entrypoint"], *app["command"]).returncode == 0
+    with statekeep.Client(f"unix:{sockets / Path(app['environment']['STATEKEEP_ADDRESS']).name}") as client:
+        entry = client.memory.get("greeting", scope="app")
+        assert entry is not None
+        assert entry.value == "hello"
+    assert container.terminate() == 0
+
+
+def test_the_sidecar_s_settings_answer_its_probes_and_its_app(run: Run, sockets: Path) -> None:
+    server = server_of(ROOT / "deploy/kubernetes/sidecar.yaml")
+    container = run(environment=variables(server))
+    port = server["readinessProbe"]["grpc"]["port"]
+    assert container.run("statekeep", "health", "--address", f"127.0.0.1:{port}").stdout == "SERVING\n"
+    with statekeep.Client(f"unix:{sockets / 'statekeep.sock'}") as client:
+        assert client.memory.set("k", 1, scope="s").version == 1
+    assert container.terminate() == 0
