@@ -94,6 +94,11 @@ def run(files: Path, config: dict[str, Any], data: Path, sockets: Path) -> Itera
         container.stop()
 
 
+def is_healthy(container: Container, config: Mapping[str, Any]) -> bool:
+    """Ask as an engine does: only after three failures in a row it counts as unhealthy."""
+    return any(container.run(*config["Healthcheck"]["Test"][1:]).stdout == "SERVING\n" for _ in range(3))
+
+
 def test_it_says_what_an_engine_and_an_operator_want_to_know(config: dict[str, Any]) -> None:
     assert config["User"] == f"{USER}:{USER}"
     assert set(config["Volumes"]) == {"/data"}
@@ -127,8 +132,7 @@ def test_it_adds_only_what_runs_and_its_user_can_change_none_of_it(added: list[P
 def test_with_nothing_set_it_serves_on_its_loopback_and_is_healthy(config: dict[str, Any], run: Run) -> None:
     container = run()
     assert container.ready["listen"] == ["127.0.0.1:50051"]
-    health = container.run(*config["Healthcheck"]["Test"][1:])
-    assert (health.stdout, health.returncode) == ("SERVING\n", 0)
+    assert is_healthy(container, config)
     assert container.run("statekeep", "set", "k", "1", "--scope", "s").returncode == 0
     assert container.terminate() == 0
 
@@ -177,7 +181,7 @@ def test_its_command_is_statekeep(run: Run) -> None:
 def test_the_compose_file_s_settings_serve_its_app(config: dict[str, Any], run: Run, sockets: Path) -> None:
     server, app = services()["statekeep"], services()["app"]
     container = run(environment=server["environment"])
-    assert container.run(*config["Healthcheck"]["Test"][1:]).stdout == "SERVING\n"
+    assert is_healthy(container, config)
     assert container.run(*config["Entrypoint"], *app["command"]).returncode == 0
     with statekeep.Client(f"unix:{sockets / Path(app['environment']['STATEKEEP_ADDRESS']).name}") as client:
         entry = client.memory.get("greeting", scope="app")
