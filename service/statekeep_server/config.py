@@ -109,6 +109,17 @@ def _pause(given: str | float) -> float:
     return pause
 
 
+def _health_address(given: str) -> str:
+    address = given.strip()
+    if address.startswith("unix:"):
+        raise ValueError(
+            "give HOST:PORT: probes come over the network, and a socket answers to statekeep health anyway"
+        )
+    if address:
+        _check_address(address)
+    return address
+
+
 def _store(given: str) -> str:
     from statekeep_server.engines import check_store
 
@@ -243,6 +254,13 @@ class Settings:
         "TIME",
         "how often what has expired, idle threads and unused scratch instances are looked for and removed, and room in"
         " the file is given back; 10ms to 1h",
+    )
+    health_listen: str = _setting(
+        "",
+        _health_address,
+        "ADDR",
+        "HOST:PORT that answers grpc.health.v1's Check and nothing else, without TLS and token, for probes that cannot"
+        " reach the other addresses, such as the kubelet's",
     )
 
 

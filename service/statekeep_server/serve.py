@@ -46,6 +46,7 @@ async def serve(settings: Settings) -> None:
             sweep_every=settings.sweep_every,
         )
         addresses = [server.listen(address) for address in settings.listen]
+        probed = server.listen_for_probes(settings.health_listen) if settings.health_listen else None
         endpoint = _endpoint(settings, server)
     except BaseException:
         await engine.close()
@@ -58,7 +59,8 @@ async def serve(settings: Settings) -> None:
     # What was made up to here stays for good: the collector need not look at it again.
     gc.collect()
     gc.freeze()
-    _say({"event": "ready", "listen": addresses, **({"metrics": endpoint.address} if endpoint else {})})
+    others = {"metrics": endpoint.address if endpoint else None, "health": probed}
+    _say({"event": "ready", "listen": addresses, **{name: address for name, address in others.items() if address}})
     await stopping.wait()
     await server.stop(settings.grace)
     if endpoint:

@@ -22,7 +22,7 @@ from statekeep_server.rpc.access import Access
 from statekeep_server.rpc.batches import Batches
 from statekeep_server.rpc.handlers import Handlers, Traffic, method_handlers
 from statekeep_server.rpc.health import NAME as HEALTH
-from statekeep_server.rpc.health import Health
+from statekeep_server.rpc.health import Health, probe_server
 from statekeep_server.rpc.reflection import serve_reflection
 from statekeep_server.rpc.services import ADMIN, MEMORY, SCRATCH, STATE_STORE, Services
 from statekeep_server.rpc.streams import Followers
@@ -130,6 +130,7 @@ class Server:
             reflection.enable_server_reflection(reflected, self._server)
         self._watcher: asyncio.Task[None] | None = None
         self._sweeping: asyncio.Task[None] | None = None
+        self._probed: grpc.aio.Server | None = None
 
     def listen(self, address: str) -> str:
         """Listen on HOST:PORT or unix:PATH, and return the address with the port that was taken.
@@ -173,11 +174,25 @@ class Server:
             )
         log.warning("other machines may reach %s, and it is without %s", address, lacking)
 
+    def listen_for_probes(self, address: str) -> str:
+        """Answer health, and nothing else, on HOST:PORT too, and return the address with the port that was taken.
+
+        Raises ListenError where that cannot be.
+        """
+        self._probed = probe_server(self._health)
+        try:
+            port = self._probed.add_insecure_port(address)
+        except RuntimeError as error:
+            raise ListenError(f"cannot listen on {address} for probes: {_why(address)}") from error
+        return f"{address.rpartition(':')[0]}:{port}"
+
     async def start(self) -> None:
         """Begin to answer."""
         await self._server.start()
         if self._access:
             self._watcher = asyncio.create_task(self._access.watch())
+        if self._probed:
+            await self._probed.start()
         self._sweeping = asyncio.create_task(self._sweeper.run())
 
     async def stop(self, grace: float) -> None:
@@ -194,6 +209,8 @@ class Server:
             self._traffic.closing = True
             await self._linger(min(grace / 4, LINGER))
         await self._server.stop(max(0.0, ends - asyncio.get_running_loop().time()))
+        if self._probed:
+            await self._probed.stop(0)
         for task in filter(None, (self._sweeping, self._watcher)):
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):

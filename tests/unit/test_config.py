@@ -311,3 +311,12 @@ def test_a_number_of_versions_is_taken(given: str | int, versions: int) -> None:
 def test_what_cannot_be_kept_to_is_refused(setting: str, given: object, right: str) -> None:
     with pytest.raises(ConfigError, match=f"--{setting.replace('_', '-')}.*{right}"):
         load({setting: given}, {}, None)
+
+
+def test_probes_are_answered_on_an_address_of_the_network_only() -> None:
+    assert load({"health_listen": "0.0.0.0:50052"}, {}, None).health_listen == "0.0.0.0:50052"
+    assert load({"health_listen": ""}, {}, None).health_listen == ""
+    with pytest.raises(ConfigError, match=r"--health-listen: give HOST:PORT"):
+        load({"health_listen": "unix:/run/x.sock"}, {}, None)
+    with pytest.raises(ConfigError, match=r"--health-listen: '50052' is no address"):
+        load({"health_listen": "50052"}, {}, None)
