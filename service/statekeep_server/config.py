@@ -4,10 +4,11 @@ A flag wins over the environment, the environment over the file, the file over t
 """
 
 import difflib
+import json
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,9 @@ from statekeep_server.core.scratch import DEFAULT_IDLE_TTL
 _UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _LONGEST = 100 * 365 * 86400.0
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h|d|)")
+
+_NEARLY = 0.8  # how alike two names are of which one may be the other misspelt
+_OTHERS = frozenset({"ADDRESS", "TOKEN"})  # variables of clients
 
 
 class ConfigError(Exception):
@@ -65,8 +69,11 @@ def _store(given: str) -> str:
     return check_store(given)
 
 
-def _setting(default: Any, parse: Callable[[Any], Any], metavar: str, text: str, *, many: bool = False) -> Any:
-    return field(default=default, metadata={"parse": parse, "metavar": metavar, "help": text, "many": many})
+def _setting(
+    default: Any, parse: Callable[[Any], Any], metavar: str, text: str, *, many: bool = False, secret: bool = False
+) -> Any:
+    about = {"parse": parse, "metavar": metavar, "help": text, "many": many, "secret": secret}
+    return field(default=default, metadata=about)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,23 +102,90 @@ class Settings:
     )
 
 
-def load(flags: Mapping[str, Any], environment: Mapping[str, str], file: Path | None) -> Settings:
-    """Return the settings in force; ConfigError where one cannot be taken, or is unknown in the file.
+_SETTINGS: "Mapping[str, Field[Any]]" = {setting.name: setting for setting in fields(Settings)}
 
-    Unknown variables of the environment are passed over: a container platform may set STATEKEEP_… of its own.
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A setting in force: its name, its value, and where that came from."""
+
+    name: str
+    value: Any
+    source: str
+
+    def line(self) -> str:
+        """Return it as a line of the file that would set it; what is secret is not shown, and so is a comment."""
+        if _SETTINGS[self.name].metadata["secret"] and self.value:
+            return f"# {self.name} = ********  # {self.source}"
+        return f"{self.name} = {_toml(self.value)}  # {self.source}"
+
+
+def load(flags: Mapping[str, Any], environment: Mapping[str, str], file: Path | None) -> Settings:
+    """Return the settings in force; ConfigError where one cannot be taken, or is unknown."""
+    return Settings(**{chosen.name: chosen.value for chosen in choose(flags, environment, file)})
+
+
+def choose(flags: Mapping[str, Any], environment: Mapping[str, str], file: Path | None) -> list[Chosen]:
+    """Return every setting with its source, in the order they are declared.
+
+    The file is the one given, or the one that STATEKEEP_CONFIG names. Raises ConfigError where a setting cannot be
+    taken, the file has an unknown key, or a variable of the environment is nearly a setting's. Other variables are
+    passed over: a container platform sets STATEKEEP_… of its own.
     """
+    if file is None and (named := environment.get(variable("config"))):
+        file = Path(named)
     in_file = _read(file) if file else {}
-    chosen: dict[str, Any] = {}
-    for setting in fields(Settings):
-        name = setting.name
-        variable = f"STATEKEEP_{name.upper()}"
-        if flags.get(name) is not None:
-            chosen[name] = _parsed(setting.metadata["parse"], flags[name], f"--{name.replace('_', '-')}")
-        elif variable in environment:
-            chosen[name] = _parsed(setting.metadata["parse"], environment[variable], variable)
-        elif name in in_file:
-            chosen[name] = _parsed(setting.metadata["parse"], in_file[name], f"{file}: {name}")
-    return Settings(**chosen)
+    _refuse_misspelt(environment)
+    return [_chosen(setting, flags, environment, in_file, file) for setting in _SETTINGS.values()]
+
+
+def flag(name: str) -> str:
+    """Return the flag of a setting."""
+    return f"--{name.replace('_', '-')}"
+
+
+def variable(name: str) -> str:
+    """Return the variable of a setting in the environment."""
+    return f"STATEKEEP_{name.upper()}"
+
+
+def reference() -> str:
+    """Return what can be set, as a table in Markdown: docs/operations.md has it."""
+    rows = ["| flag, variable, key | what | default |", "|---|---|---|"]
+    for name, setting in _SETTINGS.items():
+        names = f"`{flag(name)} {setting.metadata['metavar']}`".replace(" `", "`")
+        told = setting.metadata["help"].replace("|", "\\|")
+        default = f"`{_toml(setting.default)}`" if setting.default not in ("", ()) else ""
+        rows.append(f"| {names}<br>`{variable(name)}`<br>`{name}` | {told} | {default} |")
+    return "\n".join(rows)
+
+
+def _chosen(
+    setting: "Field[Any]",
+    flags: Mapping[str, Any],
+    environment: Mapping[str, str],
+    in_file: Mapping[str, Any],
+    file: Path | None,
+) -> Chosen:
+    name = setting.name
+    for given, source in (
+        (flags.get(name), flag(name)),
+        (environment.get(variable(name)), variable(name)),
+        (in_file.get(name), f"{file}: {name}"),
+    ):
+        if given is not None:
+            return Chosen(name, _parsed(setting.metadata["parse"], given, source), source)
+    return Chosen(name, setting.default, "default")
+
+
+def _refuse_misspelt(environment: Mapping[str, str]) -> None:
+    known = (*map(str.upper, _SETTINGS), "CONFIG")
+    for name in environment:
+        setting = name.removeprefix(variable(""))
+        if setting == name or setting in known or setting in _OTHERS:
+            continue
+        if near := difflib.get_close_matches(setting, known, n=1, cutoff=_NEARLY):
+            raise ConfigError(f"there is no setting for {name}; did you mean {variable(near[0])}?")
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -121,11 +195,10 @@ def _read(file: Path) -> dict[str, Any]:
         raise ConfigError(f"{file} cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise ConfigError(f"{file} is not TOML: {error}") from error
-    known = [setting.name for setting in fields(Settings)]
     for name in read:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+        if name not in _SETTINGS:
+            near = difflib.get_close_matches(name, _SETTINGS, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(_SETTINGS)}"
             raise ConfigError(f"{file} has an unknown key {name!r}; {hint}")
     return read
 
@@ -135,3 +208,13 @@ def _parsed(parse: Callable[[Any], Any], given: Any, source: str) -> Any:
         return parse(given)
     except (ValueError, TypeError, AttributeError) as error:
         raise ConfigError(f"{source}: {error}") from error
+
+
+def _toml(value: Any) -> str:
+    """Return a setting's value as TOML has it."""
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, float):
+        return f"{value:.12g}"
+    # What JSON escapes in a text, TOML does too.
+    return json.dumps(value)

@@ -1,4 +1,4 @@
-"""`statekeep serve` and `statekeep health`."""
+"""`statekeep serve`, `statekeep config` and `statekeep health`."""
 
 import argparse
 import os
@@ -6,7 +6,7 @@ from dataclasses import fields
 from pathlib import Path
 
 from statekeep_server.cli.talk import Commands, add_address, fail
-from statekeep_server.config import ConfigError, Settings, load
+from statekeep_server.config import ConfigError, Settings, choose, flag, load, reference
 
 _SERVE = """\
 Serves until SIGTERM or SIGINT. When it is ready it writes one line of JSON to stdout, with "event": "ready" and the
@@ -16,30 +16,45 @@ h or d.
 """
 
 
+_CONFIG = """\
+Prints the settings that serve would have with the same flags, environment and file, as a file of them that says where
+each came from. What is secret is not shown.
+"""
+
+
 def add(commands: Commands) -> None:
     """Add the commands."""
-    _add_serve(commands)
+    serve = commands.add_parser("serve", help="serve until SIGTERM or SIGINT", description=_SERVE)
+    _add_settings(serve)
+    serve.set_defaults(run=_serve)
+    config = commands.add_parser("config", help="show the settings in force", description=_CONFIG)
+    _add_settings(config)
+    config.add_argument("--reference", action="store_true", help="print what can be set instead, as Markdown")
+    config.set_defaults(run=_config)
     health = commands.add_parser("health", help="ask a server whether it is serving", description=health_of.__doc__)
     health.add_argument("--service", default="", metavar="NAME", help="one service, such as statekeep.v1.Memory")
     add_address(health)
     health.set_defaults(run=health_of)
 
 
-def _add_serve(commands: Commands) -> None:
-    serve = commands.add_parser("serve", help="serve until SIGTERM or SIGINT", description=_SERVE)
-    serve.add_argument("--config", metavar="FILE", type=Path, help="a TOML file with these settings, - written as _")
+def _add_settings(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        type=Path,
+        help="a TOML file with these settings, - written as _ (default: the one that STATEKEEP_CONFIG names, if any)",
+    )
     defaults = Settings()
     for setting in fields(Settings):
         about = setting.metadata
         default = getattr(defaults, setting.name)
         shown = ", ".join(default) if about["many"] else f"{default:g}" if isinstance(default, float) else default
-        serve.add_argument(
-            f"--{setting.name.replace('_', '-')}",
+        parser.add_argument(
+            flag(setting.name),
             metavar=about["metavar"],
             action="append" if about["many"] else "store",
             help=f"{about['help']} (default: {shown})",
         )
-    serve.set_defaults(run=_serve)
 
 
 def _serve(options: argparse.Namespace) -> int:
@@ -53,6 +68,17 @@ def _serve(options: argparse.Namespace) -> int:
         return fail(f"statekeep serve: {error}", code=2)
     except (ListenError, StoreError) as error:
         return fail(f"statekeep serve: {error}")
+    return 0
+
+
+def _config(options: argparse.Namespace) -> int:
+    if options.reference:
+        print(reference())
+        return 0
+    try:
+        print("\n".join(chosen.line() for chosen in choose(vars(options), os.environ, options.config)))
+    except ConfigError as error:
+        return fail(f"statekeep config: {error}", code=2)
     return 0
 
 
