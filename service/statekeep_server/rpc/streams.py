@@ -63,7 +63,7 @@ class Followers:
             place = step.place
             if step.done:
                 return
-            if step.message is None:
+            if step.quiet:
                 wait = max(0.0, quiet_since + reader.heartbeat - clock()) if reader.heartbeat else None
                 if not await bell.wait(wait):
                     await send(reader.beat(place))
