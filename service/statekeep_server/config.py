@@ -19,7 +19,7 @@ _LONGEST = 100 * 365 * 86400.0
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h|d|)")
 
 _NEARLY = 0.8  # how alike two names are of which one may be the other misspelt
-_OTHERS = frozenset({"ADDRESS", "TOKEN"})  # variables of clients
+_OTHERS = frozenset({"ADDRESS", "TLS", "TLS_CA", "TLS_SERVER_NAME"})  # variables of clients
 
 
 class ConfigError(Exception):
@@ -52,6 +52,8 @@ def _addresses(given: str | list[str]) -> tuple[str, ...]:
 
 
 def _check_address(address: str) -> None:
+    if address.startswith("unix-abstract:"):
+        raise ValueError(f"{address!r} has no file, so that nobody could be kept from it; give unix:PATH")
     if address.startswith("unix:"):
         if not address.removeprefix("unix:"):
             raise ValueError("give a path after unix:, such as unix:/run/statekeep.sock")
@@ -69,11 +71,34 @@ def _store(given: str) -> str:
     return check_store(given)
 
 
+def _path(given: Any) -> str:
+    if not isinstance(given, str) or not given.strip():
+        raise ValueError("give the path of a file")
+    return given
+
+
+def _token(given: str) -> str:
+    from statekeep_server.tokens import secret
+
+    return secret(given)
+
+
+def yes_or_no(given: Any) -> bool:
+    """Return what true or false, yes or no, 1 or 0 say. ValueError otherwise."""
+    said = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+    if isinstance(given, bool):
+        return given
+    if isinstance(given, str) and given.strip().lower() in said:
+        return said[given.strip().lower()]
+    raise ValueError("give true or false")
+
+
 def _setting(
     default: Any, parse: Callable[[Any], Any], metavar: str, text: str, *, many: bool = False, secret: bool = False
 ) -> Any:
+    """Declare a setting. A secret one is never shown, and has no flag: everyone on the machine could read that."""
     about = {"parse": parse, "metavar": metavar, "help": text, "many": many, "secret": secret}
-    return field(default=default, metadata=about)
+    return field(default=default, repr=not secret, metadata=about)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +125,31 @@ class Settings:
     scratch_idle_ttl: float = _setting(
         DEFAULT_IDLE_TTL, seconds, "TIME", "how long a scratch instance lives unused; 0 for ever"
     )
+    tls_cert: str = _setting(
+        "",
+        _path,
+        "FILE",
+        "the server's certificate with its chain, as PEM: HOST:PORT addresses then speak TLS, sockets stay as they are;"
+        " read again when it changes",
+    )
+    tls_key: str = _setting("", _path, "FILE", "the private key of --tls-cert, as PEM, not encrypted")
+    tls_client_ca: str = _setting(
+        "", _path, "FILE", "the certificates, as PEM, of which one must have signed that of a client"
+    )
+    token_file: str = _setting(
+        "",
+        _path,
+        "FILE",
+        "the tokens that calls may carry, as TOML (see docs/security.md); calls without one are refused; read again"
+        " when it changes",
+    )
+    token: str = _setting("", _token, "TOKEN", "a token that calls may carry, with all rights", secret=True)
+    insecure: bool = _setting(
+        False,
+        yes_or_no,
+        "BOOL",
+        "listen where other machines can reach it also without TLS, or without tokens or certificates of clients",
+    )
 
 
 _SETTINGS: "Mapping[str, Field[Any]]" = {setting.name: setting for setting in fields(Settings)}
@@ -114,7 +164,9 @@ class Chosen:
     source: str
 
     def line(self) -> str:
-        """Return it as a line of the file that would set it; what is secret is not shown, and so is a comment."""
+        """Return it as a line of the file that would set it; a comment where it is not set, or secret and not shown."""
+        if self.value == "":  # an empty one is refused: a variable whose secret is missing must not turn a check off
+            return f"# {self.name} is not set"
         if _SETTINGS[self.name].metadata["secret"] and self.value:
             return f"# {self.name} = ********  # {self.source}"
         return f"{self.name} = {_toml(self.value)}  # {self.source}"
@@ -154,6 +206,8 @@ def reference() -> str:
     rows = ["| flag, variable, key | what | default |", "|---|---|---|"]
     for name, setting in _SETTINGS.items():
         names = f"`{flag(name)} {setting.metadata['metavar']}`".replace(" `", "`")
+        if setting.metadata["secret"]:
+            names = "no flag"
         told = setting.metadata["help"].replace("|", "\\|")
         default = f"`{_toml(setting.default)}`" if setting.default not in ("", ()) else ""
         rows.append(f"| {names}<br>`{variable(name)}`<br>`{name}` | {told} | {default} |")

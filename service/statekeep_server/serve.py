@@ -9,17 +9,28 @@ import sys
 
 from statekeep_server.config import Settings
 from statekeep_server.engines import open_engine
+from statekeep_server.rpc.access import access_of
 from statekeep_server.server import Server
+from statekeep_server.tls import certificates_of
 
 
 async def serve(settings: Settings) -> None:
     """Serve until SIGTERM or SIGINT, then drain.
 
-    Raises StoreError where the store cannot be used, and ListenError where an address cannot be had.
+    Raises ConfigError where certificates or tokens cannot be taken, StoreError where the store cannot be used, and
+    ListenError where an address cannot be had.
     """
+    certificates = certificates_of(settings)
+    access = access_of(settings)
     engine = open_engine(settings.store)
     try:
-        server = Server(engine, scratch_idle_ttl=settings.scratch_idle_ttl)
+        server = Server(
+            engine,
+            scratch_idle_ttl=settings.scratch_idle_ttl,
+            access=access,
+            certificates=certificates,
+            insecure=settings.insecure,
+        )
         addresses = [server.listen(address) for address in settings.listen]
     except BaseException:
         await engine.close()

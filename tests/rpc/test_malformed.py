@@ -90,7 +90,8 @@ def test_bits_turned_over_are_refused_with_a_reason(send: Send, method: MethodDe
     chance = random.Random(2)
     for _ in range(60):
         turned = bytearray(data)
-        turned[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+        if turned:  # not every request has a field
+            turned[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
         check(send(bytes(turned)))
 
 

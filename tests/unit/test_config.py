@@ -5,6 +5,7 @@ from dataclasses import fields
 from pathlib import Path
 
 import pytest
+from statekeep_server.addresses import is_local
 from statekeep_server.config import ConfigError, Settings, choose, load, reference, seconds, variable
 
 
@@ -46,7 +47,7 @@ def test_several_addresses_are_taken_from_each_place(file: Path) -> None:
 
 def test_an_unknown_variable_of_the_environment_is_passed_over() -> None:
     of_a_platform = {"STATEKEEP_SERVICE_HOST": "10.0.0.1", "STATEKEEP_PORT": "tcp://10.0.0.1:50051", "GRACE": "x"}
-    of_a_client = {"STATEKEEP_ADDRESS": "10.0.0.1:50051", "STATEKEEP_TOKEN": "secret"}
+    of_a_client = {"STATEKEEP_ADDRESS": "10.0.0.1:50051", "STATEKEEP_TLS_CA": "ca.pem"}
     assert load({}, of_a_platform | of_a_client, None) == Settings()
 
 
@@ -244,3 +245,46 @@ def test_an_empty_variable_of_the_environment_is_refused_by_its_name() -> None:
 def test_settings_are_frozen() -> None:
     with pytest.raises(AttributeError):
         Settings().grace = 1.0
+
+
+def test_a_secret_is_neither_shown_nor_a_flag() -> None:
+    given = {"STATEKEEP_TOKEN": "0123456789-hidden"}
+    assert load({}, given, None).token == "0123456789-hidden"  # noqa: S105 (a test's)
+    assert "hidden" not in repr(load({}, given, None))
+    assert not any("hidden" in one.line() for one in choose({}, given, None))
+    assert "--token " not in reference()
+
+
+@pytest.mark.parametrize("name", ["token", "token_file", "tls_cert", "tls_key", "tls_client_ca"])
+def test_an_empty_variable_never_turns_a_check_off(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"STATEKEEP_{name.upper()}: give "):
+        load({}, {f"STATEKEEP_{name.upper()}": ""}, None)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [("true", True), (" Yes ", True), ("1", True), (True, True), ("false", False), ("NO", False), ("0", False)],
+)
+def test_insecure_takes_true_or_false(given: object, expected: bool) -> None:
+    assert load({"insecure": given}, {}, None).insecure is expected
+
+
+@pytest.mark.parametrize("given", ["", "maybe", 1, []])
+def test_insecure_takes_nothing_else(given: object) -> None:
+    with pytest.raises(ConfigError, match="--insecure: give true or false"):
+        load({"insecure": given}, {}, None)
+
+
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1:0", "127.9.9.9:1", "[::1]:0", "localhost:0", "LOCALHOST:1", "[::ffff:127.0.0.1]:1", "unix:x"]
+)
+def test_an_address_that_only_this_machine_reaches_is_told(address: str) -> None:
+    assert is_local(address)
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["0.0.0.0:0", "[::]:0", "10.0.0.1:1", "[::ffff:10.0.0.1]:1", "db.example:1", "0:1", "localhost.example:1"],
+)
+def test_any_other_address_counts_as_within_reach_of_others(address: str) -> None:
+    assert not is_local(address)

@@ -1062,6 +1062,106 @@ func (*ImportedPartition_Scope) isImportedPartition_Name() {}
 
 func (*ImportedPartition_ThreadId) isImportedPartition_Name() {}
 
+type AdminBackupRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdminBackupRequest) Reset() {
+	*x = AdminBackupRequest{}
+	mi := &file_statekeep_v1_admin_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdminBackupRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdminBackupRequest) ProtoMessage() {}
+
+func (x *AdminBackupRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_statekeep_v1_admin_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdminBackupRequest.ProtoReflect.Descriptor instead.
+func (*AdminBackupRequest) Descriptor() ([]byte, []int) {
+	return file_statekeep_v1_admin_proto_rawDescGZIP(), []int{11}
+}
+
+// First those without data, while the copy is made; then those with it.
+type AdminBackupResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The next bytes of the copy, at most 256 KiB less what the message itself takes.
+	Data []byte `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	// How many bytes the copy has, the same in every message. A copy is whole where so many came and the stream ended OK.
+	Size int64 `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
+	// How many of them the server has copied.
+	Copied        int64 `protobuf:"varint,3,opt,name=copied,proto3" json:"copied,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdminBackupResponse) Reset() {
+	*x = AdminBackupResponse{}
+	mi := &file_statekeep_v1_admin_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdminBackupResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdminBackupResponse) ProtoMessage() {}
+
+func (x *AdminBackupResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_statekeep_v1_admin_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdminBackupResponse.ProtoReflect.Descriptor instead.
+func (*AdminBackupResponse) Descriptor() ([]byte, []int) {
+	return file_statekeep_v1_admin_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *AdminBackupResponse) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *AdminBackupResponse) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *AdminBackupResponse) GetCopied() int64 {
+	if x != nil {
+		return x.Copied
+	}
+	return 0
+}
+
 var File_statekeep_v1_admin_proto protoreflect.FileDescriptor
 
 const file_statekeep_v1_admin_proto_rawDesc = "" +
@@ -1128,7 +1228,12 @@ const file_statekeep_v1_admin_proto_rawDesc = "" +
 	"\tthread_id\x18\x02 \x01(\tH\x00R\bthreadId\x125\n" +
 	"\aoutcome\x18\x03 \x01(\x0e2\x1b.statekeep.v1.ImportOutcomeR\aoutcome\x12\x18\n" +
 	"\arecords\x18\x04 \x01(\x03R\arecordsB\x06\n" +
-	"\x04name*\xa6\x01\n" +
+	"\x04name\"\x14\n" +
+	"\x12AdminBackupRequest\"U\n" +
+	"\x13AdminBackupResponse\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\x12\x12\n" +
+	"\x04size\x18\x02 \x01(\x03R\x04size\x12\x16\n" +
+	"\x06copied\x18\x03 \x01(\x03R\x06copied*\xa6\x01\n" +
 	"\aLogKind\x12\x18\n" +
 	"\x14LOG_KIND_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fLOG_KIND_KEY\x10\x01\x12\x13\n" +
@@ -1141,10 +1246,11 @@ const file_statekeep_v1_admin_proto_rawDesc = "" +
 	"\x1aIMPORT_OUTCOME_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17IMPORT_OUTCOME_RESTORED\x10\x01\x12\x1c\n" +
 	"\x18IMPORT_OUTCOME_UNCHANGED\x10\x02\x12\x1a\n" +
-	"\x16IMPORT_OUTCOME_SKIPPED\x10\x032\xab\x01\n" +
+	"\x16IMPORT_OUTCOME_SKIPPED\x10\x032\xfc\x01\n" +
 	"\x05Admin\x12O\n" +
 	"\x06Export\x12 .statekeep.v1.AdminExportRequest\x1a!.statekeep.v1.AdminExportResponse0\x01\x12Q\n" +
-	"\x06Import\x12 .statekeep.v1.AdminImportRequest\x1a!.statekeep.v1.AdminImportResponse(\x010\x01b\x06proto3"
+	"\x06Import\x12 .statekeep.v1.AdminImportRequest\x1a!.statekeep.v1.AdminImportResponse(\x010\x01\x12O\n" +
+	"\x06Backup\x12 .statekeep.v1.AdminBackupRequest\x1a!.statekeep.v1.AdminBackupResponse0\x01b\x06proto3"
 
 var (
 	file_statekeep_v1_admin_proto_rawDescOnce sync.Once
@@ -1159,7 +1265,7 @@ func file_statekeep_v1_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_statekeep_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_statekeep_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_statekeep_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_statekeep_v1_admin_proto_goTypes = []any{
 	(LogKind)(0),                  // 0: statekeep.v1.LogKind
 	(ImportOutcome)(0),            // 1: statekeep.v1.ImportOutcome
@@ -1174,41 +1280,45 @@ var file_statekeep_v1_admin_proto_goTypes = []any{
 	(*ExportedAnswer)(nil),        // 10: statekeep.v1.ExportedAnswer
 	(*ExportedEnd)(nil),           // 11: statekeep.v1.ExportedEnd
 	(*ImportedPartition)(nil),     // 12: statekeep.v1.ImportedPartition
-	(*Scope)(nil),                 // 13: statekeep.v1.Scope
-	(*MemoryEntry)(nil),           // 14: statekeep.v1.MemoryEntry
-	(*Event)(nil),                 // 15: statekeep.v1.Event
-	(*Checkpoint)(nil),            // 16: statekeep.v1.Checkpoint
-	(*Branch)(nil),                // 17: statekeep.v1.Branch
-	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
-	(*MemoryPurgeRecord)(nil),     // 19: statekeep.v1.MemoryPurgeRecord
+	(*AdminBackupRequest)(nil),    // 13: statekeep.v1.AdminBackupRequest
+	(*AdminBackupResponse)(nil),   // 14: statekeep.v1.AdminBackupResponse
+	(*Scope)(nil),                 // 15: statekeep.v1.Scope
+	(*MemoryEntry)(nil),           // 16: statekeep.v1.MemoryEntry
+	(*Event)(nil),                 // 17: statekeep.v1.Event
+	(*Checkpoint)(nil),            // 18: statekeep.v1.Checkpoint
+	(*Branch)(nil),                // 19: statekeep.v1.Branch
+	(*timestamppb.Timestamp)(nil), // 20: google.protobuf.Timestamp
+	(*MemoryPurgeRecord)(nil),     // 21: statekeep.v1.MemoryPurgeRecord
 }
 var file_statekeep_v1_admin_proto_depIdxs = []int32{
-	13, // 0: statekeep.v1.AdminExportRequest.scope:type_name -> statekeep.v1.Scope
+	15, // 0: statekeep.v1.AdminExportRequest.scope:type_name -> statekeep.v1.Scope
 	6,  // 1: statekeep.v1.AdminExportResponse.parts:type_name -> statekeep.v1.ExportedPart
 	6,  // 2: statekeep.v1.AdminImportRequest.parts:type_name -> statekeep.v1.ExportedPart
 	12, // 3: statekeep.v1.AdminImportResponse.partitions:type_name -> statekeep.v1.ImportedPartition
 	7,  // 4: statekeep.v1.ExportedPart.partition:type_name -> statekeep.v1.ExportedPartition
 	8,  // 5: statekeep.v1.ExportedPart.log:type_name -> statekeep.v1.ExportedLog
-	14, // 6: statekeep.v1.ExportedPart.entry:type_name -> statekeep.v1.MemoryEntry
+	16, // 6: statekeep.v1.ExportedPart.entry:type_name -> statekeep.v1.MemoryEntry
 	9,  // 7: statekeep.v1.ExportedPart.purge:type_name -> statekeep.v1.ExportedPurge
 	10, // 8: statekeep.v1.ExportedPart.answer:type_name -> statekeep.v1.ExportedAnswer
-	15, // 9: statekeep.v1.ExportedPart.event:type_name -> statekeep.v1.Event
-	16, // 10: statekeep.v1.ExportedPart.checkpoint:type_name -> statekeep.v1.Checkpoint
-	17, // 11: statekeep.v1.ExportedPart.branch:type_name -> statekeep.v1.Branch
+	17, // 9: statekeep.v1.ExportedPart.event:type_name -> statekeep.v1.Event
+	18, // 10: statekeep.v1.ExportedPart.checkpoint:type_name -> statekeep.v1.Checkpoint
+	19, // 11: statekeep.v1.ExportedPart.branch:type_name -> statekeep.v1.Branch
 	11, // 12: statekeep.v1.ExportedPart.end:type_name -> statekeep.v1.ExportedEnd
-	13, // 13: statekeep.v1.ExportedPartition.scope:type_name -> statekeep.v1.Scope
-	18, // 14: statekeep.v1.ExportedPartition.create_time:type_name -> google.protobuf.Timestamp
-	18, // 15: statekeep.v1.ExportedPartition.update_time:type_name -> google.protobuf.Timestamp
+	15, // 13: statekeep.v1.ExportedPartition.scope:type_name -> statekeep.v1.Scope
+	20, // 14: statekeep.v1.ExportedPartition.create_time:type_name -> google.protobuf.Timestamp
+	20, // 15: statekeep.v1.ExportedPartition.update_time:type_name -> google.protobuf.Timestamp
 	0,  // 16: statekeep.v1.ExportedLog.kind:type_name -> statekeep.v1.LogKind
-	19, // 17: statekeep.v1.ExportedPurge.purge:type_name -> statekeep.v1.MemoryPurgeRecord
-	13, // 18: statekeep.v1.ImportedPartition.scope:type_name -> statekeep.v1.Scope
+	21, // 17: statekeep.v1.ExportedPurge.purge:type_name -> statekeep.v1.MemoryPurgeRecord
+	15, // 18: statekeep.v1.ImportedPartition.scope:type_name -> statekeep.v1.Scope
 	1,  // 19: statekeep.v1.ImportedPartition.outcome:type_name -> statekeep.v1.ImportOutcome
 	2,  // 20: statekeep.v1.Admin.Export:input_type -> statekeep.v1.AdminExportRequest
 	4,  // 21: statekeep.v1.Admin.Import:input_type -> statekeep.v1.AdminImportRequest
-	3,  // 22: statekeep.v1.Admin.Export:output_type -> statekeep.v1.AdminExportResponse
-	5,  // 23: statekeep.v1.Admin.Import:output_type -> statekeep.v1.AdminImportResponse
-	22, // [22:24] is the sub-list for method output_type
-	20, // [20:22] is the sub-list for method input_type
+	13, // 22: statekeep.v1.Admin.Backup:input_type -> statekeep.v1.AdminBackupRequest
+	3,  // 23: statekeep.v1.Admin.Export:output_type -> statekeep.v1.AdminExportResponse
+	5,  // 24: statekeep.v1.Admin.Import:output_type -> statekeep.v1.AdminImportResponse
+	14, // 25: statekeep.v1.Admin.Backup:output_type -> statekeep.v1.AdminBackupResponse
+	23, // [23:26] is the sub-list for method output_type
+	20, // [20:23] is the sub-list for method input_type
 	20, // [20:20] is the sub-list for extension type_name
 	20, // [20:20] is the sub-list for extension extendee
 	0,  // [0:20] is the sub-list for field type_name
@@ -1251,7 +1361,7 @@ func file_statekeep_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_statekeep_v1_admin_proto_rawDesc), len(file_statekeep_v1_admin_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   11,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -1,4 +1,4 @@
-"""Admin as a client sees it: scopes and threads, whole, to a file and from one."""
+"""Admin as a client sees it: scopes and threads, whole, to a file and from one, and the server's file itself."""
 
 # ruff: noqa: ASYNC109 # the timeout is gRPC's own deadline, which the server sees too
 
@@ -15,7 +15,7 @@ from statekeep._calls import Calls
 from statekeep._export_file import Line, Writer, read
 from statekeep._messages import scope_message
 from statekeep._waiting import Messages
-from statekeep.errors import ExportFileError, StatekeepError, UsageError
+from statekeep.errors import ExportFileError, InternalError, StatekeepError, UsageError
 from statekeep.records import Exported, Imported, Progress, ScopeType
 from statekeep.v1 import admin_pb2, memory_pb2
 
@@ -28,7 +28,7 @@ Report = Callable[[Progress], None]
 
 
 class AsyncAdmin:
-    """Moves scopes and threads, whole, between servers and files.
+    """Moves scopes and threads, whole, between servers and files, and backs up a server's own file.
 
     Every ``timeout`` is in seconds, for the whole of it; None is none. Every call may raise a
     :class:`statekeep.StatekeepError`; what fails midway is not tried again by itself.
@@ -117,6 +117,37 @@ class AsyncAdmin:
         if source.error:
             raise source.error
         return Imported(done.restored, done.records, done.unchanged, tuple(done.skipped))
+
+    async def backup(self, file: BinaryIO, *, progress: Report | None = None, timeout: float | None = None) -> int:
+        """Writes a copy of the server's own file, all scopes and threads as they were at one moment.
+
+        Another server can be started on it: see docs/operations.md. Where this fails, what was written is no backup.
+
+        Args:
+            file: Opened for bytes. It is written to between two messages, on the event loop where there is one.
+            progress: Called as it goes on.
+            timeout: Seconds.
+
+        Returns:
+            How many bytes were written.
+
+        Raises:
+            NotSupportedError: The server keeps nothing in a file. Export everything instead.
+            LimitReachedError: Another backup is under way.
+            StoreUnavailableError: The server has no room for the copy that it makes, or its file is damaged.
+        """
+        written = size = 0
+        with self._stream(self._stub.Backup, admin_pb2.AdminBackupRequest(), timeout) as messages:
+            while (message := await messages.next()) is not None:
+                file.write(message.data)
+                written += len(message.data)
+                size = message.size
+                if progress:
+                    doing: Literal["copy", "backup"] = "backup" if written else "copy"
+                    progress(Progress(doing, 0, 0, written or message.copied, size))
+        if not 0 < written == size:
+            raise InternalError(f"the server sent {written} of {size} bytes, and no error")
+        return written
 
     @contextmanager
     def _stream(self, method: Any, request: Any, timeout: float | None) -> Iterator[Messages[Any]]:
@@ -235,3 +266,4 @@ class Admin:
 
     export = _sync.call(AsyncAdmin.export)
     import_ = _sync.call(AsyncAdmin.import_)
+    backup = _sync.call(AsyncAdmin.backup)

@@ -66,7 +66,7 @@ class Client(Connected):
         memory: Versioned values under keys.
         scratch: Values that live as long as an instance.
         state: Threads of events, checkpoints and branches.
-        admin: What is kept, whole: export and import.
+        admin: What is kept, whole: export, import and backup.
         connection: The channel with its stubs, for calls of your own. They too are retried on UNAVAILABLE
             (not over a ``channel=`` of your own), and so a write needs an id of its own: see its class.
     """

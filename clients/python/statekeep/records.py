@@ -306,12 +306,17 @@ class DeletedThread:
 
 
 class Progress(NamedTuple):
-    """How far an export or import has come: what it does, and the partitions, records and bytes so far."""
+    """How far an export, import or backup has come: what it does, and the partitions, records and bytes so far.
 
-    doing: Literal["export", "check", "import"]
+    ``total`` is how many bytes there are, 0 where that is not known. A backup counts bytes alone: in ``copy`` those
+    that the server copied, then in ``backup`` those that came here.
+    """
+
+    doing: Literal["export", "check", "import", "copy", "backup"]
     partitions: int
     records: int
     size: int
+    total: int = 0
 
 
 class Exported(NamedTuple):

@@ -5,8 +5,9 @@ import os
 from dataclasses import fields
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
-from statekeep_server.cli.talk import Commands, add_address, fail
+from statekeep_server.cli.talk import Commands, add_address, channel_credentials, channel_options, fail
 from statekeep_server.config import ConfigError, Settings, choose, flag, load, reference
 
 _SERVE = """\
@@ -48,13 +49,17 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
     defaults = Settings()
     for setting in fields(Settings):
         about = setting.metadata
+        if about["secret"]:
+            continue
         default = getattr(defaults, setting.name)
         shown = ", ".join(default) if about["many"] else f"{default:g}" if isinstance(default, float) else default
+        alone: dict[str, Any] = {"nargs": "?", "const": "true"} if isinstance(default, bool) else {}
         parser.add_argument(
             flag(setting.name),
             metavar=about["metavar"],
             action="append" if about["many"] else "store",
-            help=f"{about['help']} (default: {shown})",
+            help=f"{about['help']} (default: {shown or 'none'})",
+            **alone,
         )
 
 
@@ -96,7 +101,16 @@ def health_of(options: argparse.Namespace) -> int:
     import grpc
     from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-    with grpc.insecure_channel(options.address) as channel:
+    try:
+        credentials = channel_credentials(options)
+    except ValueError as error:
+        return fail(f"statekeep health: {error}", code=2)
+    others = channel_options(options)
+    with (
+        grpc.secure_channel(options.address, credentials, others)
+        if credentials
+        else grpc.insecure_channel(options.address, others)
+    ) as channel:
         try:
             answer = health_pb2_grpc.HealthStub(channel).Check(  # type: ignore[attr-defined]  # its stubs lack it
                 health_pb2.HealthCheckRequest(service=options.service), timeout=options.timeout

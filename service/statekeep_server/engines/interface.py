@@ -66,6 +66,24 @@ class Restore(Protocol):
         """Forget it where it was not finished. To be called by the one who asked for it."""
 
 
+class Backup(Protocol):
+    """All that an engine keeps, as it was at one moment, on its way into a file that an engine of its kind opens."""
+
+    size: int
+    """Bytes that it has; known once `copy` has returned."""
+    copied: int
+    """How many of them are copied."""
+
+    async def copy(self) -> bool:
+        """Copy some more; True once the copy is whole, sound, and ready to be read."""
+
+    async def read(self, size: int) -> bytes:
+        """Return the next bytes of the copy, at most `size`; none at its end."""
+
+    async def close(self) -> None:
+        """Let go of it, finished or not. To be called by the one who asked for it."""
+
+
 class Engine(Protocol):
     """Keeps partitions. Safe to use from many threads and event loops at once."""
 
@@ -96,6 +114,9 @@ class Engine(Protocol):
 
     async def restore(self, partition: str, state: PartitionState) -> Restore:
         """Begin to put a partition together that is to have this name and state. Several of one name may be at it."""
+
+    async def backup(self) -> Backup:
+        """Begin a backup; NOT_SUPPORTED where nothing is kept in a file, LIMIT_REACHED where one is under way."""
 
     async def close(self) -> None:
         """Let go of everything that the engine holds."""

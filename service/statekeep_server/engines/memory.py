@@ -13,8 +13,9 @@ from heapq import heapify, heappop, heappush, merge
 from itertools import islice
 from operator import attrgetter
 from threading import Lock
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
+from statekeep_server.core.errors import Reason, StatekeepError
 from statekeep_server.core.journal import APPEND_ONLY, KEY, Change, Chunk, LogState, PartitionState, Record
 from statekeep_server.engines.bells import LocalBell, Tower
 from statekeep_server.engines.memory_logs import EventLog, RecordLog
@@ -424,6 +425,13 @@ class MemoryEngine:
     async def restore(self, partition: str, state: PartitionState) -> MemoryRestore:
         """Begin to put a partition together."""
         return MemoryRestore(self, partition, state)
+
+    async def backup(self) -> NoReturn:
+        """Refuse: there is no file to be copied."""
+        raise StatekeepError(
+            Reason.NOT_SUPPORTED,
+            "A server that keeps all in memory has no file to back up; save it with statekeep export --all",
+        )
 
     def put(self, name: str, partition: Partition) -> bool:
         """Put a whole partition in its place; False where that is taken."""

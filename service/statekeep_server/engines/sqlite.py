@@ -23,6 +23,7 @@ from statekeep_server.core.errors import Reason, StatekeepError
 from statekeep_server.core.journal import Change
 from statekeep_server.engines.bells import LocalBell, Tower
 from statekeep_server.engines.interface import StoreError
+from statekeep_server.engines.sqlite_backup import SqliteBackup
 from statekeep_server.engines.sqlite_cache import Cache
 from statekeep_server.engines.sqlite_file import StoreFile, why
 from statekeep_server.engines.sqlite_restore import SqliteRestore
@@ -94,6 +95,7 @@ class SqliteEngine:
         self._connections: list[apsw.Connection] = []
         self._snapshots: set[SqliteSnapshot] = set()
         self._opening = 0  # snapshots that are being opened
+        self._backup: SqliteBackup | None = None  # the one that is under way
         self._stages = count(1)
         self._readers = ThreadPoolExecutor(READERS, "statekeep-reader")
         self._writer = threading.Thread(target=self._write_all, name="statekeep-writer", daemon=True)
@@ -163,6 +165,21 @@ class SqliteEngine:
         """Begin to put a partition together, in the file, where nobody finds it."""
         return SqliteRestore(partition, f"{STAGES}{next(self._stages)}", state, self._on_writer)
 
+    async def backup(self) -> SqliteBackup:
+        """Begin a backup of the file. Nothing is copied yet."""
+        with self._closing:
+            if self._closed:
+                raise _unavailable("is closed")
+            if self._backup:
+                raise StatekeepError(
+                    Reason.LIMIT_REACHED,
+                    "A backup is under way, and the limit of {limit} is {max}; try again when it is over",
+                    limit="backups at once",
+                    max=1,
+                )
+            self._backup = SqliteBackup(self._file, self._backed_up)
+            return self._backup
+
     async def close(self) -> None:
         """Finish the writes that wait, and let the file go."""
         with self._closing:
@@ -176,10 +193,16 @@ class SqliteEngine:
         self._readers.shutdown(wait=True)
         for snapshot in list(self._snapshots):
             snapshot.release()
+        if backup := self._backup:
+            backup.release()
         with self._letting_go:  # close may be called twice, at once
             for connection in (*self._connections, self._connection):
                 connection.close(True)
             self._file.close()
+
+    def _backed_up(self, backup: SqliteBackup) -> None:
+        if self._backup is backup:
+            self._backup = None
 
     # --- reading
 

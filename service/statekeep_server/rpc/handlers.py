@@ -15,6 +15,7 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
 from statekeep_server.core.errors import Reason, StatekeepError, shutting_down
+from statekeep_server.rpc.access import Access
 from statekeep_server.rpc.batches import Batches
 from statekeep_server.rpc.errors import status
 
@@ -55,29 +56,47 @@ class Traffic:
 
 
 def method_handlers(
-    service: ServiceDescriptor, methods: Mapping[str, Method], traffic: Traffic, batches: Batches
+    service: ServiceDescriptor,
+    methods: Mapping[str, Method],
+    traffic: Traffic,
+    batches: Batches,
+    access: Access | None = None,
 ) -> Handlers:
     """Return the handlers of a service's methods; ValueError unless `methods` are exactly the service's.
+
+    With `access` a call is let in, or not, before its request is read, and looked at again once it is.
 
     Requests come and answers go as bytes: an answer is mostly what is stored, and an error in a gRPC deserializer
     could not be told to the client properly.
     """
     if set(methods) != {method.name for method in service.methods}:
         raise ValueError(f"The methods of {service.full_name} are not those that are served: {sorted(methods)}")
-    return {method.name: _method_handler(method, methods[method.name], traffic, batches) for method in service.methods}
+    return {
+        method.name: _method_handler(method, methods[method.name], traffic, batches, access)
+        for method in service.methods
+    }
 
 
 def _method_handler(
-    method: MethodDescriptor, serve: Callable[..., Awaitable[object]], traffic: Traffic, batches: Batches
+    method: MethodDescriptor,
+    serve: Callable[..., Awaitable[object]],
+    traffic: Traffic,
+    batches: Batches,
+    access: Access | None,
 ) -> "grpc.RpcMethodHandler[bytes, bytes]":
     parse = GetMessageClass(method.input_type).FromString
+    guard = access.guard(method) if access else None
 
     async def unary(data: bytes, context: Context) -> object:
         try:
             traffic.begin()
+            token = guard.admit(context) if guard else None
             if turn := batches.join():
                 await turn
-            answer = await serve(parse(data))
+            request = parse(data)
+            if guard and token:
+                guard.check(token, request)
+            answer = await serve(request)
             await batches.leave()
             return answer
         except Exception as error:  # noqa: BLE001 (this is where errors end)
@@ -89,7 +108,12 @@ def _method_handler(
     async def stream(data: bytes, context: Context) -> None:
         try:
             traffic.begin()
-            await serve(parse(data), context.write)
+            if guard:
+                token = guard.admit(context)
+                guard.check(token, request := parse(data))
+                await guard.hold(token, serve(request, context.write))
+            else:
+                await serve(parse(data), context.write)
         except grpc.aio.InternalError:
             return  # a message could not be sent: the connection was cut, or the client died
         except Exception as error:  # noqa: BLE001 (this is where errors end)
@@ -100,7 +124,9 @@ def _method_handler(
     async def exchange(requests: AsyncIterator[bytes], context: Context) -> None:
         try:
             traffic.begin()
-            await serve((parse(data) async for data in requests), context.write)
+            token = guard.admit(context) if guard else None
+            work = serve((parse(data) async for data in requests), context.write)
+            await (guard.hold(token, work) if guard and token else work)
         except grpc.aio.InternalError:
             return  # as above
         except Exception as error:  # noqa: BLE001 (this is where errors end)

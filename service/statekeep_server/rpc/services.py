@@ -20,7 +20,8 @@ from statekeep_server.core.scratch import Scratch
 from statekeep_server.core.streams import Reader
 from statekeep_server.core.thread_streams import BranchHistory
 from statekeep_server.engines import Engine
-from statekeep_server.rpc.admin import Export, Import
+from statekeep_server.rpc.access import within
+from statekeep_server.rpc.admin import Backup, Export, Import
 from statekeep_server.rpc.handlers import Method, Send, Stream, Unary
 from statekeep_server.rpc.streams import Followers
 
@@ -92,7 +93,7 @@ class Services:
 
     def admin(self) -> Mapping[str, Method]:
         """Return the methods of Admin."""
-        return {"Export": self._export, "Import": self._import}
+        return {"Export": self._export, "Import": self._import, "Backup": self._backup}
 
     def now(self) -> Call:
         """Return what a rule may know of this moment."""
@@ -122,9 +123,11 @@ class Services:
         async def list_partitions(request: Any) -> bytes:
             call = self.now()
             page = Page(request, call.limits)
-            asked_prefix = getattr(request, "prefix", "")
+            shown = within(getattr(request, "prefix", ""))
+            if shown is None:
+                return page.answer()
             after = prefix + page.cursor if page.cursor else ""
-            while names := await self._engine.partitions(prefix + asked_prefix, after, page.size + 1):
+            while names := await self._engine.partitions(prefix + shown, after, page.size + 1):
                 for name in names:
                     framed = await self._engine.read(name, lambda view, name=name: line(view, name, call))  # type: ignore[misc]
                     if framed and not page.take(framed, name[len(prefix) :]):
@@ -146,6 +149,9 @@ class Services:
 
     async def _import(self, requests: AsyncIterator[Any], send: Send) -> None:
         await Import(self._engine, self.now).run(requests, send)
+
+    async def _backup(self, request: Any, send: Send) -> None:
+        await Backup(self._engine).run(send)
 
     async def _attach(self, request: Any, send: Send) -> None:
         instance = self._scratch.attach(request, self.now())

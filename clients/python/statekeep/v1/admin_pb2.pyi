@@ -425,3 +425,48 @@ class ImportedPartition(_message.Message):
     def WhichOneof(self, oneof_group: _WhichOneofArgType_name) -> _WhichOneofReturnType_name | None: ...
 
 Global___ImportedPartition: _TypeAlias = ImportedPartition  # noqa: Y015
+
+@_typing.final
+class AdminBackupRequest(_message.Message):
+    DESCRIPTOR: _descriptor.Descriptor
+
+    def __init__(
+        self,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AdminBackupRequest: _TypeAlias = AdminBackupRequest  # noqa: Y015
+
+@_typing.final
+class AdminBackupResponse(_message.Message):
+    """First those without data, while the copy is made; then those with it."""
+
+    DESCRIPTOR: _descriptor.Descriptor
+
+    DATA_FIELD_NUMBER: _builtins.int
+    SIZE_FIELD_NUMBER: _builtins.int
+    COPIED_FIELD_NUMBER: _builtins.int
+    data: _builtins.bytes
+    """The next bytes of the copy, at most 256 KiB less what the message itself takes."""
+    size: _builtins.int
+    """How many bytes the copy has, the same in every message. A copy is whole where so many came and the stream ended OK."""
+    copied: _builtins.int
+    """How many of them the server has copied."""
+    def __init__(
+        self,
+        *,
+        data: _builtins.bytes = ...,
+        size: _builtins.int = ...,
+        copied: _builtins.int = ...,
+    ) -> None: ...
+    _HasFieldArgType: _TypeAlias = _Never  # noqa: Y015
+    def HasField(self, field_name: _HasFieldArgType) -> _builtins.bool: ...
+    _ClearFieldArgType: _TypeAlias = _typing.Literal["copied", b"copied", "data", b"data", "size", b"size"]  # noqa: Y015
+    def ClearField(self, field_name: _ClearFieldArgType) -> None: ...
+    def WhichOneof(self, oneof_group: _Never) -> None: ...
+
+Global___AdminBackupResponse: _TypeAlias = AdminBackupResponse  # noqa: Y015

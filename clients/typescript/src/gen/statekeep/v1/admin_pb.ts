@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file statekeep/v1/admin.proto.
  */
 export const file_statekeep_v1_admin: GenFile = /*@__PURE__*/
-  fileDesc("ChhzdGF0ZWtlZXAvdjEvYWRtaW4ucHJvdG8SDHN0YXRla2VlcC52MSJrChJBZG1pbkV4cG9ydFJlcXVlc3QSEwoJdGhyZWFkX2lkGAEgASgJSAASJAoFc2NvcGUYAiABKAsyEy5zdGF0ZWtlZXAudjEuU2NvcGVIABINCgNhbGwYAyABKAhIAEILCglzZWxlY3Rpb24iQAoTQWRtaW5FeHBvcnRSZXNwb25zZRIpCgVwYXJ0cxgBIAMoCzIaLnN0YXRla2VlcC52MS5FeHBvcnRlZFBhcnQiVgoSQWRtaW5JbXBvcnRSZXF1ZXN0EikKBXBhcnRzGAEgAygLMhouc3RhdGVrZWVwLnYxLkV4cG9ydGVkUGFydBIVCg1za2lwX2V4aXN0aW5nGAIgASgIIlkKE0FkbWluSW1wb3J0UmVzcG9uc2USDQoFcGFydHMYASABKAMSMwoKcGFydGl0aW9ucxgCIAMoCzIfLnN0YXRla2VlcC52MS5JbXBvcnRlZFBhcnRpdGlvbiKoAwoMRXhwb3J0ZWRQYXJ0EjQKCXBhcnRpdGlvbhgBIAEoCzIfLnN0YXRla2VlcC52MS5FeHBvcnRlZFBhcnRpdGlvbkgAEigKA2xvZxgCIAEoCzIZLnN0YXRla2VlcC52MS5FeHBvcnRlZExvZ0gAEioKBWVudHJ5GAMgASgLMhkuc3RhdGVrZWVwLnYxLk1lbW9yeUVudHJ5SAASLAoFcHVyZ2UYBCABKAsyGy5zdGF0ZWtlZXAudjEuRXhwb3J0ZWRQdXJnZUgAEi4KBmFuc3dlchgFIAEoCzIcLnN0YXRla2VlcC52MS5FeHBvcnRlZEFuc3dlckgAEiQKBWV2ZW50GAYgASgLMhMuc3RhdGVrZWVwLnYxLkV2ZW50SAASLgoKY2hlY2twb2ludBgHIAEoCzIYLnN0YXRla2VlcC52MS5DaGVja3BvaW50SAASJgoGYnJhbmNoGAggASgLMhQuc3RhdGVrZWVwLnYxLkJyYW5jaEgAEigKA2VuZBgJIAEoCzIZLnN0YXRla2VlcC52MS5FeHBvcnRlZEVuZEgAQgYKBHBhcnQi6AEKEUV4cG9ydGVkUGFydGl0aW9uEiQKBXNjb3BlGAEgASgLMhMuc3RhdGVrZWVwLnYxLlNjb3BlSAASEwoJdGhyZWFkX2lkGAIgASgJSAASDAoEbGlmZRgDIAEoAxIQCghyZXZpc2lvbhgEIAEoAxIOCgZvbGRlc3QYBSABKAMSLwoLY3JlYXRlX3RpbWUYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC3VwZGF0ZV90aW1lGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIGCgRuYW1lIl8KC0V4cG9ydGVkTG9nEiMKBGtpbmQYASABKA4yFS5zdGF0ZWtlZXAudjEuTG9nS2luZBIMCgRuYW1lGAIgASgJEg8KB3RyaW1tZWQYAyABKAMSDAoEYm9ybhgEIAEoAyJRCg1FeHBvcnRlZFB1cmdlEhAKCHJldmlzaW9uGAEgASgDEi4KBXB1cmdlGAIgASgLMh8uc3RhdGVrZWVwLnYxLk1lbW9yeVB1cmdlUmVjb3JkIm4KDkV4cG9ydGVkQW5zd2VyEhAKCHJldmlzaW9uGAEgASgDEhIKCnJlcXVlc3RfaWQYAiABKAkSEwoLZmluZ2VycHJpbnQYAyABKAwSEAoIcmVzcG9uc2UYBCABKAwSDwoHcGFydGlhbBgFIAEoCCIeCgtFeHBvcnRlZEVuZBIPCgdyZWNvcmRzGAEgASgDIpUBChFJbXBvcnRlZFBhcnRpdGlvbhIkCgVzY29wZRgBIAEoCzITLnN0YXRla2VlcC52MS5TY29wZUgAEhMKCXRocmVhZF9pZBgCIAEoCUgAEiwKB291dGNvbWUYAyABKA4yGy5zdGF0ZWtlZXAudjEuSW1wb3J0T3V0Y29tZRIPCgdyZWNvcmRzGAQgASgDQgYKBG5hbWUqpgEKB0xvZ0tpbmQSGAoUTE9HX0tJTkRfVU5TUEVDSUZJRUQQABIQCgxMT0dfS0lORF9LRVkQARITCg9MT0dfS0lORF9QVVJHRVMQAhIUChBMT0dfS0lORF9BTlNXRVJTEAMSEwoPTE9HX0tJTkRfRVZFTlRTEAQSGAoUTE9HX0tJTkRfQ0hFQ0tQT0lOVFMQBRIVChFMT0dfS0lORF9CUkFOQ0hFUxAGKoYBCg1JbXBvcnRPdXRjb21lEh4KGklNUE9SVF9PVVRDT01FX1VOU1BFQ0lGSUVEEAASGwoXSU1QT1JUX09VVENPTUVfUkVTVE9SRUQQARIcChhJTVBPUlRfT1VUQ09NRV9VTkNIQU5HRUQQAhIaChZJTVBPUlRfT1VUQ09NRV9TS0lQUEVEEAMyqwEKBUFkbWluEk8KBkV4cG9ydBIgLnN0YXRla2VlcC52MS5BZG1pbkV4cG9ydFJlcXVlc3QaIS5zdGF0ZWtlZXAudjEuQWRtaW5FeHBvcnRSZXNwb25zZTABElEKBkltcG9ydBIgLnN0YXRla2VlcC52MS5BZG1pbkltcG9ydFJlcXVlc3QaIS5zdGF0ZWtlZXAudjEuQWRtaW5JbXBvcnRSZXNwb25zZSgBMAFiBnByb3RvMw", [file_google_protobuf_timestamp, file_statekeep_v1_memory, file_statekeep_v1_state_store]);
+  fileDesc("ChhzdGF0ZWtlZXAvdjEvYWRtaW4ucHJvdG8SDHN0YXRla2VlcC52MSJrChJBZG1pbkV4cG9ydFJlcXVlc3QSEwoJdGhyZWFkX2lkGAEgASgJSAASJAoFc2NvcGUYAiABKAsyEy5zdGF0ZWtlZXAudjEuU2NvcGVIABINCgNhbGwYAyABKAhIAEILCglzZWxlY3Rpb24iQAoTQWRtaW5FeHBvcnRSZXNwb25zZRIpCgVwYXJ0cxgBIAMoCzIaLnN0YXRla2VlcC52MS5FeHBvcnRlZFBhcnQiVgoSQWRtaW5JbXBvcnRSZXF1ZXN0EikKBXBhcnRzGAEgAygLMhouc3RhdGVrZWVwLnYxLkV4cG9ydGVkUGFydBIVCg1za2lwX2V4aXN0aW5nGAIgASgIIlkKE0FkbWluSW1wb3J0UmVzcG9uc2USDQoFcGFydHMYASABKAMSMwoKcGFydGl0aW9ucxgCIAMoCzIfLnN0YXRla2VlcC52MS5JbXBvcnRlZFBhcnRpdGlvbiKoAwoMRXhwb3J0ZWRQYXJ0EjQKCXBhcnRpdGlvbhgBIAEoCzIfLnN0YXRla2VlcC52MS5FeHBvcnRlZFBhcnRpdGlvbkgAEigKA2xvZxgCIAEoCzIZLnN0YXRla2VlcC52MS5FeHBvcnRlZExvZ0gAEioKBWVudHJ5GAMgASgLMhkuc3RhdGVrZWVwLnYxLk1lbW9yeUVudHJ5SAASLAoFcHVyZ2UYBCABKAsyGy5zdGF0ZWtlZXAudjEuRXhwb3J0ZWRQdXJnZUgAEi4KBmFuc3dlchgFIAEoCzIcLnN0YXRla2VlcC52MS5FeHBvcnRlZEFuc3dlckgAEiQKBWV2ZW50GAYgASgLMhMuc3RhdGVrZWVwLnYxLkV2ZW50SAASLgoKY2hlY2twb2ludBgHIAEoCzIYLnN0YXRla2VlcC52MS5DaGVja3BvaW50SAASJgoGYnJhbmNoGAggASgLMhQuc3RhdGVrZWVwLnYxLkJyYW5jaEgAEigKA2VuZBgJIAEoCzIZLnN0YXRla2VlcC52MS5FeHBvcnRlZEVuZEgAQgYKBHBhcnQi6AEKEUV4cG9ydGVkUGFydGl0aW9uEiQKBXNjb3BlGAEgASgLMhMuc3RhdGVrZWVwLnYxLlNjb3BlSAASEwoJdGhyZWFkX2lkGAIgASgJSAASDAoEbGlmZRgDIAEoAxIQCghyZXZpc2lvbhgEIAEoAxIOCgZvbGRlc3QYBSABKAMSLwoLY3JlYXRlX3RpbWUYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC3VwZGF0ZV90aW1lGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIGCgRuYW1lIl8KC0V4cG9ydGVkTG9nEiMKBGtpbmQYASABKA4yFS5zdGF0ZWtlZXAudjEuTG9nS2luZBIMCgRuYW1lGAIgASgJEg8KB3RyaW1tZWQYAyABKAMSDAoEYm9ybhgEIAEoAyJRCg1FeHBvcnRlZFB1cmdlEhAKCHJldmlzaW9uGAEgASgDEi4KBXB1cmdlGAIgASgLMh8uc3RhdGVrZWVwLnYxLk1lbW9yeVB1cmdlUmVjb3JkIm4KDkV4cG9ydGVkQW5zd2VyEhAKCHJldmlzaW9uGAEgASgDEhIKCnJlcXVlc3RfaWQYAiABKAkSEwoLZmluZ2VycHJpbnQYAyABKAwSEAoIcmVzcG9uc2UYBCABKAwSDwoHcGFydGlhbBgFIAEoCCIeCgtFeHBvcnRlZEVuZBIPCgdyZWNvcmRzGAEgASgDIpUBChFJbXBvcnRlZFBhcnRpdGlvbhIkCgVzY29wZRgBIAEoCzITLnN0YXRla2VlcC52MS5TY29wZUgAEhMKCXRocmVhZF9pZBgCIAEoCUgAEiwKB291dGNvbWUYAyABKA4yGy5zdGF0ZWtlZXAudjEuSW1wb3J0T3V0Y29tZRIPCgdyZWNvcmRzGAQgASgDQgYKBG5hbWUiFAoSQWRtaW5CYWNrdXBSZXF1ZXN0IkEKE0FkbWluQmFja3VwUmVzcG9uc2USDAoEZGF0YRgBIAEoDBIMCgRzaXplGAIgASgDEg4KBmNvcGllZBgDIAEoAyqmAQoHTG9nS2luZBIYChRMT0dfS0lORF9VTlNQRUNJRklFRBAAEhAKDExPR19LSU5EX0tFWRABEhMKD0xPR19LSU5EX1BVUkdFUxACEhQKEExPR19LSU5EX0FOU1dFUlMQAxITCg9MT0dfS0lORF9FVkVOVFMQBBIYChRMT0dfS0lORF9DSEVDS1BPSU5UUxAFEhUKEUxPR19LSU5EX0JSQU5DSEVTEAYqhgEKDUltcG9ydE91dGNvbWUSHgoaSU1QT1JUX09VVENPTUVfVU5TUEVDSUZJRUQQABIbChdJTVBPUlRfT1VUQ09NRV9SRVNUT1JFRBABEhwKGElNUE9SVF9PVVRDT01FX1VOQ0hBTkdFRBACEhoKFklNUE9SVF9PVVRDT01FX1NLSVBQRUQQAzL8AQoFQWRtaW4STwoGRXhwb3J0EiAuc3RhdGVrZWVwLnYxLkFkbWluRXhwb3J0UmVxdWVzdBohLnN0YXRla2VlcC52MS5BZG1pbkV4cG9ydFJlc3BvbnNlMAESUQoGSW1wb3J0EiAuc3RhdGVrZWVwLnYxLkFkbWluSW1wb3J0UmVxdWVzdBohLnN0YXRla2VlcC52MS5BZG1pbkltcG9ydFJlc3BvbnNlKAEwARJPCgZCYWNrdXASIC5zdGF0ZWtlZXAudjEuQWRtaW5CYWNrdXBSZXF1ZXN0GiEuc3RhdGVrZWVwLnYxLkFkbWluQmFja3VwUmVzcG9uc2UwAWIGcHJvdG8z", [file_google_protobuf_timestamp, file_statekeep_v1_memory, file_statekeep_v1_state_store]);
 
 /**
  * @generated from message statekeep.v1.AdminExportRequest
@@ -427,6 +427,54 @@ export const ImportedPartitionSchema: GenMessage<ImportedPartition> = /*@__PURE_
   messageDesc(file_statekeep_v1_admin, 10);
 
 /**
+ * @generated from message statekeep.v1.AdminBackupRequest
+ */
+export type AdminBackupRequest = Message<"statekeep.v1.AdminBackupRequest"> & {
+};
+
+/**
+ * Describes the message statekeep.v1.AdminBackupRequest.
+ * Use `create(AdminBackupRequestSchema)` to create a new message.
+ */
+export const AdminBackupRequestSchema: GenMessage<AdminBackupRequest> = /*@__PURE__*/
+  messageDesc(file_statekeep_v1_admin, 11);
+
+/**
+ * First those without data, while the copy is made; then those with it.
+ *
+ * @generated from message statekeep.v1.AdminBackupResponse
+ */
+export type AdminBackupResponse = Message<"statekeep.v1.AdminBackupResponse"> & {
+  /**
+   * The next bytes of the copy, at most 256 KiB less what the message itself takes.
+   *
+   * @generated from field: bytes data = 1;
+   */
+  data: Uint8Array;
+
+  /**
+   * How many bytes the copy has, the same in every message. A copy is whole where so many came and the stream ended OK.
+   *
+   * @generated from field: int64 size = 2;
+   */
+  size: bigint;
+
+  /**
+   * How many of them the server has copied.
+   *
+   * @generated from field: int64 copied = 3;
+   */
+  copied: bigint;
+};
+
+/**
+ * Describes the message statekeep.v1.AdminBackupResponse.
+ * Use `create(AdminBackupResponseSchema)` to create a new message.
+ */
+export const AdminBackupResponseSchema: GenMessage<AdminBackupResponse> = /*@__PURE__*/
+  messageDesc(file_statekeep_v1_admin, 12);
+
+/**
  * @generated from enum statekeep.v1.LogKind
  */
 export enum LogKind {
@@ -516,7 +564,8 @@ export const ImportOutcomeSchema: GenEnum<ImportOutcome> = /*@__PURE__*/
   enumDesc(file_statekeep_v1_admin, 1);
 
 /**
- * Admin is for who runs a server: it moves what is kept, whole, from one server to another or to a file.
+ * Admin is for who runs a server: it moves what is kept, whole, from one server to another or to a file, and backs up
+ * the file that a server keeps it in.
  *
  * @generated from service statekeep.v1.Admin
  */
@@ -545,6 +594,20 @@ export const Admin: GenService<{
     methodKind: "bidi_streaming";
     input: typeof AdminImportRequestSchema;
     output: typeof AdminImportResponseSchema;
+  },
+  /**
+   * Streams a copy of the server's file as it was at one moment, all scopes and threads together, which a server opens
+   * as its own. Others read and write meanwhile. The copy is made whole in a temporary file beside the server's own, and
+   * checked, before its first byte is sent. One at a time: a second is RESOURCE_EXHAUSTED, LIMIT_REACHED. A server that
+   * keeps nothing in a file: UNIMPLEMENTED, NOT_SUPPORTED. No room for the copy, or a damaged file: UNAVAILABLE,
+   * STORE_UNAVAILABLE.
+   *
+   * @generated from rpc statekeep.v1.Admin.Backup
+   */
+  backup: {
+    methodKind: "server_streaming";
+    input: typeof AdminBackupRequestSchema;
+    output: typeof AdminBackupResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_statekeep_v1_admin, 0);
