@@ -108,6 +108,8 @@ class SqliteEngine:
             raise StoreError(f"{path} cannot be used: {why(error)}") from error
         self._cleaning = True  # there may be partitions whose rows are still to be removed
         self._failing = False  # the last write failed: nothing is tried by itself until one succeeds
+        self._shown = threading.Event()  # unset from a commit until what it changed can be seen in memory too
+        self._shown.set()
         self._writer.start()
 
     async def read(self, partition: str, query: Callable[[SqliteView], Answer]) -> Answer:
@@ -242,6 +244,9 @@ class SqliteEngine:
             if connection.in_transaction:
                 connection.execute("COMMIT")
         self._cache.offer(partition, state, commits)
+        if self._cache.differs(partition, state):
+            # The file may be ahead of what others are answered from. Who has heard of a commit must find it there.
+            self._shown.wait()
         return answer
 
     def _open_snapshot(self, partition: str) -> SqliteSnapshot | None:
@@ -298,6 +303,7 @@ class SqliteEngine:
 
     def _refuse(self, jobs: list[_Job]) -> None:
         """Take no more writes, and answer those that wait."""
+        self._shown.set()
         with self._closing:
             self._closed = True
         with suppress(Empty):
@@ -331,6 +337,7 @@ class SqliteEngine:
             return self._failed(jobs, failed)
         self._failing = False
         transaction.publish()
+        self._shown.set()
         for partition in changed_names(transaction.changed):
             self._tower.ring(partition)
         return outcomes
@@ -360,9 +367,11 @@ class SqliteEngine:
             self._connection.execute("ROLLBACK")
 
     def _commit(self) -> None:
+        self._shown.clear()
         try:
             self._connection.execute("COMMIT")
         except apsw.Error as error:
+            self._shown.set()
             raise _CommitError from error
 
 
