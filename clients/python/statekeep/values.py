@@ -99,6 +99,8 @@ def raw_of_message(message: value_pb2.Value) -> Raw | None:
 
 def object_of_message(message: value_pb2.Value) -> Any:
     """The Python object of the value in a message, as :func:`object_of`; None where it has none."""
+    if text := message.json:  # as nearly always; no JSON text is empty
+        return _parse(text)
     kind = message.WhichOneof("kind")
     if kind is None:
         return None
