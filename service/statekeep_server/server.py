@@ -7,7 +7,7 @@ import os
 import socket
 import stat
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 
 import grpc
@@ -26,6 +26,7 @@ from statekeep_server.rpc.health import Health
 from statekeep_server.rpc.reflection import serve_reflection
 from statekeep_server.rpc.services import ADMIN, MEMORY, SCRATCH, STATE_STORE, Services
 from statekeep_server.rpc.streams import Followers
+from statekeep_server.telemetry.sources import Sources
 from statekeep_server.tls import Certificates
 
 QUIET = 0.1  # seconds without a new call after which a server that stops takes no more
@@ -67,6 +68,8 @@ class Server:
     `access` is who may call what (None: everyone all), `certificates` those that HOST:PORT addresses speak TLS with;
     `insecure` allows addresses that other machines reach without the two.
     `handlers` of other services, by the service's name, are served beside its own; the benchmark's floors are.
+    A unary call that takes `slow_call` seconds is logged, 0 for none. `capabilities` are what GetInfo
+    tells of the settings. `wrap` goes around every handler.
     """
 
     def __init__(
@@ -79,18 +82,25 @@ class Server:
         certificates: Certificates | None = None,
         insecure: bool = False,
         handlers: Mapping[str, Handlers] = MappingProxyType({}),
+        slow_call: float = 0.0,
+        capabilities: Collection[str] = (),
+        wrap: Callable[[str, Handlers], Handlers] | None = None,
     ) -> None:
         self._engine = engine
         self._scratch = Scratch(scratch_idle_ttl)
         self._followers = Followers(engine)
-        self._traffic = Traffic()
         self._access = access
         self._certificates = certificates
         self._insecure = insecure
+        self._traffic = Traffic(slow_call)
         services = [MEMORY.full_name, SCRATCH.full_name, STATE_STORE.full_name, ADMIN.full_name]
         self._health = Health(["", *services])
+        self.sources = Sources(
+            engine, self._scratch, self._followers, self._traffic, time.time(), lambda: self._health.serving
+        )
+        """What metrics and probes look at."""
         self._server = grpc.aio.server(options=_OPTIONS)
-        methods = Services(engine, self._scratch, self._followers, limits or Limits())
+        methods = Services(engine, self._scratch, self._followers, limits or Limits(), capabilities)
         batches = Batches()
         served = {
             MEMORY.full_name: method_handlers(MEMORY, methods.memory(), self._traffic, batches, access),
@@ -101,7 +111,8 @@ class Server:
         }
         for service, its_handlers in served.items():
             # Registered ones are found by name; generic ones are asked one after the other, at each call.
-            self._server.add_registered_method_handlers(service, its_handlers)
+            wrapped = wrap(service, its_handlers) if wrap else its_handlers
+            self._server.add_registered_method_handlers(service, wrapped)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         reflected = [*services, HEALTH, reflection.SERVICE_NAME]
         if access:
