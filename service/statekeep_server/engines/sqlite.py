@@ -145,6 +145,8 @@ class SqliteEngine:
         self._cutting = False  # the log is cut after the next commit
         self._log_is_long = False  # it could not be cut when it should
         self._failing = False  # the last write failed: nothing is tried by itself until one succeeds
+        self._shown = threading.Event()  # unset from a commit until what it changed can be seen in memory too
+        self._shown.set()
         self._writer.start()
 
     async def read(self, partition: str, query: Callable[[SqliteView], Answer]) -> Answer:
@@ -347,6 +349,9 @@ class SqliteEngine:
             if connection.in_transaction:
                 connection.execute("COMMIT")
         self._cache.offer(partition, state, commits)
+        if self._cache.differs(partition, state):
+            # The file may be ahead of what others are answered from. Who has heard of a commit must find it there.
+            self._shown.wait()
         return answer
 
     def _open_snapshot(self, partition: str) -> SqliteSnapshot | None:
@@ -403,6 +408,7 @@ class SqliteEngine:
 
     def _refuse(self, jobs: list[_Job]) -> None:
         """Take no more writes, and answer those that wait."""
+        self._shown.set()
         with self._closing:
             self._closed = True
         with suppress(Empty):
@@ -443,6 +449,7 @@ class SqliteEngine:
         if self._cutting:
             self._cut_log()
         transaction.publish()
+        self._shown.set()
         for partition in changed_names(transaction.changed):
             self._tower.ring(partition)
         return outcomes
@@ -490,9 +497,11 @@ class SqliteEngine:
             self._connection.execute("ROLLBACK")
 
     def _commit(self) -> None:
+        self._shown.clear()
         try:
             self._connection.execute("COMMIT")
         except apsw.Error as error:
+            self._shown.set()
             raise _CommitError from error
 
 

@@ -99,7 +99,7 @@ class Followers:
             place = self._places[bell] = step.place
             if step.done:
                 return
-            if step.message is None:
+            if step.quiet:
                 wait = max(0.0, quiet_since + reader.heartbeat - clock()) if reader.heartbeat else None
                 if not await bell.wait(wait):
                     await send(reader.beat(place))
