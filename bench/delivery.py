@@ -8,6 +8,7 @@ import asyncio
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from itertools import chain
 from statistics import median, quantiles
 
@@ -40,7 +41,7 @@ def rows(stage: Stage) -> Iterator[Row]:
 def _sockets(stage: Stage, followers: int, connections: int, each: int, goal: float) -> Iterator[Row]:
     """Measure `each` deliveries a turn, of all sides in turns."""
     with ExitStack() as stack:
-        mine = tails.statekeep(stack, stage.server.address, followers, connections)
+        mine = tails.statekeep(stack, stage.server.address, f"tails-{followers}", followers, connections)
         others: dict[str, Callable[[], Tails]] = {}
         if etcd := stage.etcd:
             others["etcd Watch"] = lambda: tails.etcd_watches(stack, etcd, followers, connections)
@@ -55,19 +56,18 @@ def _turns(mine: Tails, others: dict[str, Tails], effort: Effort, each: int) -> 
     times: Times = []
     theirs: dict[str, Times] = {name: [] for name in others}
     for number in range(-1, effort.turns):
-        markers = [f"turn-{number}-{place:06}." for place in range(each)]
-        measured = [mine.deliver(marker) * 1000 for marker in markers]
-        if number >= 0:
-            times.append(measured)
+        times.append(_deliveries(mine, number, each))
         for name in list(theirs):
-            made = attempt(
-                f"delivery beside {name}", lambda: [others[name].deliver(marker) * 1000 for marker in markers]
-            )
+            made = attempt(f"delivery beside {name}", partial(_deliveries, others[name], number, each))
+            theirs[name] += made
             if not made:
                 del theirs[name]
-            elif number >= 0:
-                theirs[name] += made
-    return times, theirs
+    # The first turn is to warm up.
+    return times[1:], {name: measured[1:] for name, measured in theirs.items()}
+
+
+def _deliveries(side: Tails, number: int, each: int) -> list[float]:
+    return [side.deliver(f"turn-{number}-{place:06}.") * 1000 for place in range(each)]
 
 
 def _figures(name: str, times: Times, theirs: dict[str, Times], goal: float | None) -> Iterator[Row]:

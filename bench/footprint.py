@@ -31,9 +31,9 @@ def rows(effort: Effort) -> Iterator[Row]:
 def _idle_follower(count: int, *, own: bool) -> float:
     """Return the bytes for each of `count` followers that wait, of a server that holds nothing else."""
     with running(statekeep()) as server, ExitStack() as stack:
-        tails.statekeep(stack, server.address, _WARM, _WARM if own else 1, "warm")
+        tails.statekeep(stack, server.address, "warm", _WARM, _WARM if own else 1)
         before = resident(server.pid)
-        tails.statekeep(stack, server.address, count, count if own else 1, "idle")
+        tails.statekeep(stack, server.address, "idle", count, count if own else 1)
         return (resident(server.pid) - before) / count
 
 

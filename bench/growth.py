@@ -3,13 +3,12 @@
 from collections.abc import Callable, Iterator
 
 from statekeep.v1 import memory_pb2 as memory
-from statekeep.v1 import state_store_pb2 as state
 
 from bench import lookups
 from bench.contest import contest
 from bench.load import HEADER, MANY, Prepared, answers
 from bench.stage import Stage
-from bench.streams import LONG
+from bench.streams import LONG, after
 from bench.table import Row
 from bench.workloads import (
     APPEND_NEXT,
@@ -74,12 +73,11 @@ def _append(stubs: Stubs, size: int, number: int) -> Prepared:
 
 
 def _resume(stubs: Stubs, size: int, number: int) -> Prepared:
-    request = state.StreamHistoryRequest(thread_id=f"thread-{size}", after_revision=size // 2, limit=_PAGE)
-    return stream(stubs, request, size // 2 + 1, _PAGE)[0]
+    return stream(stubs, after(stubs, f"thread-{size}", size // 2, _PAGE), size // 2 + 1, _PAGE)[0]
 
 
 def _latest(stubs: Stubs, size: int, number: int) -> Prepared:
-    request = state.StreamHistoryRequest(thread_id=f"thread-{size}", after_revision=size // 2, limit=1)
+    request = after(stubs, f"thread-{size}", size // 2, 1)
     (at_event,) = [event.id for answer in stubs.state.StreamHistory(request) for event in answer.events]
     return lookups.latest(stubs, f"thread-{size}", at_event, 1)
 

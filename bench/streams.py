@@ -11,7 +11,7 @@ from bench.load import ONE, Shape
 from bench.stage import Stage
 from bench.table import Row
 from bench.valkey import Valkey, command
-from bench.workloads import EVENT_SIZE, STREAM_HISTORY, event, fill_thread, stream
+from bench.workloads import EVENT_SIZE, STREAM_HISTORY, Stubs, check_events, event, fill_thread, stream
 
 HISTORY = 10_000  # events
 _LARGE, _LARGE_SIZE = 100, 100_000  # events, bytes
@@ -64,7 +64,7 @@ def _two_connections(stage: Stage) -> Iterator[Row]:
 
 
 def _decoded(stage: Stage) -> Iterator[Row]:
-    """Measure what programs in Python get: events, and checkpoints as Python values."""
+    """Measure what programs in Python get: the client's events, or the stub's; of the savers checkpoints."""
     kept = HISTORY // 10 if stage.effort.quick else HISTORY
     with statekeep.Client(stage.server.address) as client, saver.filled(kept) as savers:
 
@@ -73,9 +73,23 @@ def _decoded(stage: Stage) -> Iterator[Row]:
             assert sequences == list(range(1, HISTORY + 1)), len(sequences)
             return HISTORY
 
+        def read_messages() -> int:
+            check_events(stage.stubs, f"whole-{EVENT_SIZE}", 1, HISTORY)
+            return HISTORY
+
         others = [timed(f"LangGraph {each.name}.list", saver.listing(each, kept), 10) for each in savers]
-        name = f"StreamHistory, {HISTORY:,} x {EVENT_SIZE} B, Python client"
-        yield from contest(name, "events/s", timed("Statekeep", read), others, stage.effort)
+        name = f"StreamHistory, {HISTORY:,} x {EVENT_SIZE} B, Python"
+        yield from contest(f"{name} client", "events/s", timed("Statekeep", read), others, stage.effort)
+        yield from contest(f"{name} stub", "events/s", timed("Statekeep", read_messages), others, stage.effort)
+
+
+def after(stubs: Stubs, thread: str, sequence: int, limit: int) -> state.StreamHistoryRequest:
+    """Return a request for what follows an event, in a thread where each event is the next revision."""
+    request = state.StreamHistoryRequest(thread_id=thread, limit=1)
+    (first,) = [event for answer in stubs.state.StreamHistory(request) for event in answer.events]
+    return state.StreamHistoryRequest(
+        thread_id=thread, after_revision=first.revision + sequence - first.sequence, limit=limit
+    )
 
 
 def _resumed(stage: Stage, held: int) -> Iterator[Row]:
@@ -83,7 +97,7 @@ def _resumed(stage: Stage, held: int) -> Iterator[Row]:
     long, short, middle = f"thread-{held}", f"thread-{_RESUMED}", held // 2
     fill_thread(stage.stubs, long, held)
     fill_thread(stage.stubs, short, _RESUMED)
-    request = state.StreamHistoryRequest(thread_id=long, after_revision=middle, limit=_RESUMED)
+    request = after(stage.stubs, long, middle, _RESUMED)
     prepared, sizes = stream(stage.stubs, request, middle + 1, _RESUMED)
     whole, _ = stream(stage.stubs, state.StreamHistoryRequest(thread_id=short), 1, _RESUMED)
     others: list[Side] = stage.beside_constant(ONE, sizes, _RESUMED)

@@ -122,8 +122,8 @@ class _ValkeyTails:
             follower.sendall(read)
 
 
-def statekeep(stack: ExitStack, address: str, followers: int, connections: int, thread: str = _PLACE) -> Tails:
-    """Follow a thread."""
+def statekeep(stack: ExitStack, address: str, thread: str, followers: int, connections: int) -> Tails:
+    """Follow a thread, which should be new: an event that is there already would come no second time."""
 
     def write(marker: bytes) -> Write:
         made = event(EVENT_SIZE, thread, marker.decode())
