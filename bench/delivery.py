@@ -32,7 +32,7 @@ def rows(stage: Stage) -> Iterator[Row]:
     """Measure, and yield the figures."""
     yield from _sockets(stage, 1, 1, 20 if stage.effort.quick else 100, goal=2)
     yield from _sockets(stage, 500, _CONNECTIONS, 5 if stage.effort.quick else 25, goal=50)
-    for followers, each in ((1, 100), (100, 25)):
+    for followers, each in ((1, 100), (500, 10)):
         count = each // 5 if stage.effort.quick else each
         times = [asyncio.run(_python(stage.server.address, followers, count)) for _ in range(stage.effort.turns)]
         yield from _figures(f"Append to delivery, {_named(followers)}, Python client", times, {}, None)
