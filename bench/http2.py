@@ -2,7 +2,7 @@
 
 It is for what h2load cannot do: hold streams open, and say when each message came. It knows no flow control of its own,
 for it opens the widest windows and sends little, and no header compression. What ends or resets a stream is an error,
-but for the end of one that was answered.
+but for the end of a unary call that was answered.
 """
 
 import socket
@@ -30,15 +30,22 @@ class Connection:
         self._last = -1
         self._unread = b""
         self._parts: dict[int, bytes] = {}  # of messages, by stream
-        self._answered: set[int] = set()
+        self._unary: set[int] = set()  # streams of calls that are not answered yet
+        self._answered: set[int] = set()  # and of those that may end
         self.socket.sendall(
             _PREFACE
             + _frame(_SETTINGS, 0, 0, _PUSHES + _INITIAL_WINDOW)
             + _frame(_WINDOW, 0, 0, struct.pack(">I", _WIDEST - 65_535))
         )
 
-    def call(self, method: str, message: bytes, *, more: bool = False) -> int:
-        """Begin a call, and return its stream's number. `more` leaves the request's side open."""
+    def call(self, method: str, message: bytes) -> int:
+        """Begin a unary call, and return its stream's number."""
+        stream = self.follow(method, message)
+        self._unary.add(stream)
+        return stream
+
+    def follow(self, method: str, message: bytes, *, more: bool = False) -> int:
+        """Begin a call that is to have no end, and return its stream's number. `more` leaves the request's side open."""
         self._last += 2
         data = _frame(_DATA, 0 if more else _END_STREAM, self._last, struct.pack(">BI", 0, len(message)) + message)
         self.socket.sendall(_frame(_HEADERS, _END_HEADERS, self._last, self._headers(method)) + data)
@@ -69,15 +76,19 @@ class Connection:
         if kind == _DATA:
             held = self._parts.pop(stream, b"") + payload
             while len(held) >= 5 and len(held) >= (end := 5 + int.from_bytes(held[1:5], "big")):
-                self._answered.add(stream)
+                if stream in self._unary:
+                    self._unary.remove(stream)
+                    self._answered.add(stream)
                 yield stream, held[5:end]
                 held = held[end:]
             if held:
                 self._parts[stream] = held
         elif kind in (_SETTINGS, _PING) and not flags & _ACK:
             self.socket.sendall(_frame(kind, _ACK, 0, payload if kind == _PING else b""))
-        elif kind in (_RESET, _GOAWAY) or (kind == _HEADERS and flags & _END_STREAM and stream not in self._answered):
-            raise RuntimeError(f"the server ended stream {stream}: {payload[-200:]!r}")
+        elif kind in (_RESET, _GOAWAY) or (kind == _HEADERS and flags & _END_STREAM):
+            if stream not in self._answered:
+                raise RuntimeError(f"the server ended stream {stream}: {payload[-200:]!r}")
+            self._answered.remove(stream)
 
     def _headers(self, method: str) -> bytes:
         fields = {

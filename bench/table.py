@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-_WIDTHS = (51, -10, 10, 26, -10, -7, -14, -6, -12, 6)
+_WIDTHS = (56, -10, 10, 28, -10, -6, -14, -6, -12, 6)
 _HEAD = ("", "median", "", "beside", "its median", "ratio", "min to max", "CPU", "goal", "")
 
 

@@ -57,7 +57,7 @@ class _GrpcTails:
         begun = []
         for number in range(count):
             place = 1 + number % (len(self._connections) - 1)
-            begun.append((place, self._connections[place].call(method, request, more=more)))
+            begun.append((place, self._connections[place].follow(method, request, more=more)))
         self._receive(dict.fromkeys(begun, b""))
         self._followers += begun
         return self
