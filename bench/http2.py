@@ -45,7 +45,7 @@ class Connection:
         return stream
 
     def follow(self, method: str, message: bytes, *, more: bool = False) -> int:
-        """Begin a call that is to have no end, and return its stream's number. `more` leaves the request's side open."""
+        """Begin a call that is to have no end, and return its stream's number. `more` leaves its request open."""
         self._last += 2
         data = _frame(_DATA, 0 if more else _END_STREAM, self._last, struct.pack(">BI", 0, len(message)) + message)
         self.socket.sendall(_frame(_HEADERS, _END_HEADERS, self._last, self._headers(method)) + data)
