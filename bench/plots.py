@@ -55,9 +55,7 @@ def _unary(figure: Figure, rows: Sequence[Row]) -> bool:
             axes.plot([float(goal[1])] * 2, [place - 0.4, place + 0.4], color="#c0392b", linewidth=2)
     axes.axvline(1, color="#555555", linewidth=0.8, linestyle=":")
     axes.set_yticks(range(len(own)), [row.name for row in reversed(own)])
-    axes.set_xlabel(
-        "rate, as a multiple of the empty call of a bare gRPC server (line: least to greatest; red: the goal)"
-    )
+    axes.set_xlabel("times the rate of a bare server's empty call (line: least to greatest; red: goal)")
     return bool(own)
 
 
@@ -65,15 +63,16 @@ def _growth(figure: Figure, rows: Sequence[Row]) -> bool:
     """How the rate of each call changes with what is kept, against that with the least."""
     axes = figure.subplots()
     for name in _names(rows):
-        own = [row for row in rows if row.name == name]
-        rates = {_count(row.beside): row.floor or 0.0 for row in own} | {_count(name): own[0].figure}
-        sizes = sorted(rates)
-        axes.plot(sizes, [rates[size] / rates[sizes[0]] for size in sizes], marker="o", label=name.split(" with ")[0])
-    axes.set_xscale("log")
+        ratios = {_count(row.beside): row.ratio or 0.0 for row in rows if row.name == name} | {_count(name): 1.0}
+        sizes = sorted(ratios)  # the ratios are of the largest to each
+        relative = [ratios[sizes[0]] / ratios[size] for size in sizes]
+        axes.plot(sizes, relative, marker="o", label=name.split(" with ")[0])
+        axes.set_xscale("log")
+        axes.set_xticks(sizes, [f"{size:,}" for size in sizes])
     axes.set_ylim(0, 1.5)
     axes.axhline(1 / 1.2, color="#c0392b", linewidth=1, linestyle=":")
     axes.set_xlabel("records kept")
-    axes.set_ylabel("rate beside the first")
+    axes.set_ylabel("rate beside that with the fewest")
     figure.legend(loc="outside right center", frameon=False)
     return bool(rows)
 
