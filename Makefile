@@ -61,7 +61,7 @@ format: $(VENV)/.dev ## Format the code and the contract
 docs: $(VENV)/.dev ## Write into docs/ what the command prints of its settings
 	$(BIN)/python docs/generate.py
 
-bench: $(VENV)/.bench ## Measure speed and memory beside floors and peers in one run, into bench/results and docs (ARGS="--only streams": a part, shown alone)
+bench: $(VENV)/.bench ## Measure beside floors and peers, into bench/results and docs/ (ARGS="--only streams" for a part, and into neither)
 	$(BIN)/python -m bench $(if $(ARGS),$(ARGS),--json "bench/results/$$(date -u +%F).json")
 	$(if $(ARGS),,$(BIN)/python -m bench.report)
 

@@ -26,10 +26,10 @@ _FULL = Effort(turns=7, seconds=0.4, quick=False)
 _QUICK = Effort(turns=1, seconds=0.1, quick=True)
 _ON_STAGE: dict[str, Callable[[Stage], Iterator[Row]]] = {
     "unary": unary.rows,
+    "delivery": delivery.rows,  # before much is kept
     "streams": streams.rows,
     "lookups": lookups.rows,
     "writers": writers.rows,
-    "delivery": delivery.rows,
     "growth": growth.rows,
 }
 _ALONE: dict[str, Callable[[Effort], Iterator[Row]]] = {
