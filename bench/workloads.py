@@ -150,8 +150,9 @@ def fill_thread(stubs: Stubs, place: str, count: int, size: int = EVENT_SIZE) ->
     """Append events until a thread has `count`; where it has them, do nothing."""
     step = min(FILL, max(1, 2_000_000 // size), count)
     request = state.AppendEventsRequest(thread_id=place, events=[event(size)] * step).SerializeToString()
-    held = stubs.state.ListThreads(state.ListThreadsRequest(prefix=place, page_size=1)).threads
-    for last in range((held[0].event_count if held else 0) + step, count + 1, step):
+    found = stubs.state.ListThreads(state.ListThreadsRequest(prefix=place, page_size=1)).threads
+    held = sum(thread.event_count for thread in found if thread.id == place)
+    for last in range(held + step, count + 1, step):
         answer = stubs.append(request)
         assert answer.last_sequence == last, (answer.last_sequence, last)
 
