@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator
 from statekeep.v1 import memory_pb2 as memory
 
 from bench import lookups
-from bench.contest import contest
+from bench.contest import Side, contest
 from bench.load import HEADER, MANY, Prepared, answers
 from bench.stage import Stage
 from bench.streams import LONG, after
@@ -45,15 +45,14 @@ def rows(stage: Stage) -> Iterator[Row]:
 
 
 def _grown(stage: Stage, name: str, method: str, prepare: Prepare, sizes: tuple[int, ...]) -> Iterator[Row]:
-    small, *rest = (
-        stage.load(MANY, method, lambda number, size=size: prepare(stage.stubs, size, number))._replace(  # type: ignore[misc]
-            name=f"with {size:,}"
-        )
-        for size in sizes
-    )
-    *middle, large = rest
+    small, *middle, large = (_with(stage, method, prepare, size) for size in sizes)
     others = [small._replace(goal=_LEAST), *middle]
     yield from contest(f"{name} with {sizes[-1]:,} records, {MANY}", "calls/s", large, others, stage.effort)
+
+
+def _with(stage: Stage, method: str, prepare: Prepare, size: int) -> Side:
+    side = stage.load(MANY, method, lambda number: prepare(stage.stubs, size, number))
+    return side._replace(name=f"with {size:,}")
 
 
 def _scope(size: int) -> memory.Scope:
@@ -65,11 +64,19 @@ def _get(stubs: Stubs, size: int, number: int) -> Prepared:
 
 
 def _set(stubs: Stubs, size: int, number: int) -> Prepared:
-    return set_value(stubs, f"new/{number}", _scope(size))
+    scope = _scope(size)
+    if size == _SMALL:  # a new one each turn, or it would soon be large
+        scope = memory.Scope(name=f"scope-{size}-{number}")
+        fill_scope(stubs, scope, size)
+    return set_value(stubs, f"new/{number}", scope)
 
 
 def _append(stubs: Stubs, size: int, number: int) -> Prepared:
-    return append_next(stubs, f"thread-{size}")
+    thread = f"thread-{size}"
+    if size == _SMALL:  # as above
+        thread = f"thread-{size}-{number}"
+        fill_thread(stubs, thread, size)
+    return append_next(stubs, thread)
 
 
 def _resume(stubs: Stubs, size: int, number: int) -> Prepared:

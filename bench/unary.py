@@ -24,7 +24,7 @@ def rows(stage: Stage) -> Iterator[Row]:
     yield from _batches(stage)
 
 
-def subject(stage: Stage, workload: Workload, shape: Shape) -> tuple[Side, int]:
+def _subject(stage: Stage, workload: Workload, shape: Shape) -> tuple[Side, int]:
     """Return a workload as it is measured on a thread or key for each turn, and the bytes of its requests."""
     place = f"{workload.name.split()[0]}-{shape.connections}-{{}}".format
 
@@ -43,7 +43,7 @@ def _itself(stage: Stage) -> Iterator[Row]:
 
 
 def _call(stage: Stage, workload: Workload, shape: Shape) -> Iterator[Row]:
-    side, size = subject(stage, workload, shape)
+    side, size = _subject(stage, workload, shape)
     others = stage.beside_empty(shape, size, _GOALS[workload, shape])
     if workload is GET:
         value = VALUE.SerializeToString()
@@ -56,7 +56,7 @@ def _call(stage: Stage, workload: Workload, shape: Shape) -> Iterator[Row]:
 
 
 def _batches(stage: Stage) -> Iterator[Row]:
-    side, size = subject(stage, APPEND_EVENTS, MANY)
+    side, size = _subject(stage, APPEND_EVENTS, MANY)
     value = event(EVENT_SIZE).SerializeToString()
     others = stage.beside_empty(MANY, size, units=APPEND_EVENTS.units) + stage.beside_etcd(
         f"etcd Put, {_ETCD_MANY}",
