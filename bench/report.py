@@ -9,7 +9,6 @@ import argparse
 import json
 import re
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -68,17 +67,17 @@ def _content(name: str, run: Run) -> str:
     rows = [row for row in run.rows if (row.goal if name == "goals" else row.section == name)]
     if not rows:
         raise ValueError(f"the run {run.file} has no rows for the table {name!r} of docs/performance.md")
-    return "\n".join([_line(_HEAD), _line(["---", *["---:", "---"] * 2, *["---:"] * 2, "---"]), *map(_row, rows)])
+    lines = [_HEAD, ("---", "---:", "---", "---:", "---:", "---", "---:", "---"), *map(_cells, rows)]
+    if name == "goals":  # of all sections, so each says which one measures it
+        commands = ("measured by", "---", *(f"`--only {row.section}`" for row in rows))
+        lines = [(*line, command) for line, command in zip(lines, commands, strict=True)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-def _row(row: Row) -> str:
+def _cells(row: Row) -> tuple[str, ...]:
     what, median, unit, beside, floor, ratio, spread, cpu, goal, verdict = row.cells()
     verdict = f"{goal}: {'**missed**' if verdict == 'missed' else verdict}" if goal else ""
-    return _line([what, f"{median} {unit}", beside, floor, ratio, spread, cpu, verdict])
-
-
-def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+    return (what, f"{median} {unit}", beside, floor, ratio, spread, cpu, verdict)
 
 
 def _draw(run: Run) -> None:

@@ -49,6 +49,7 @@ def test_a_table_has_its_sections_rows_and_that_of_the_goals_all_with_one(run: r
     start = "| Start | 0.50 s |  |  |  |  |  | ≤ 0.30: **missed** |"
     unary, goals = made.split("<!-- end -->")[:2]
     assert (get in unary, start in unary, get in goals, start in goals) == (True, False, True, True)
+    assert f"{start} `--only footprint` |" in goals
 
 
 def test_a_table_that_the_run_has_no_rows_for_is_refused(run: report.Run) -> None:
