@@ -59,9 +59,12 @@ def main() -> int:
             failed = True
             print(f"bench: {section} failed: {error!r:.500}", file=sys.stderr)
             traceback.print_exception(error, limit=-3)
-    print(f"\n{time.perf_counter() - began:.0f} s")
+    ended = (
+        f"{time.perf_counter() - began:.0f} s, load {os.getloadavg()[0]:.2f} at the end (the bench alone makes about 2)"
+    )
+    print(f"\n{ended}")
     if options.json:
-        _write(options.json, about, rows, options.quick)
+        _write(options.json, f"{about};\n{ended}", rows, options.quick)
     return 1 if failed else 0
 
 
