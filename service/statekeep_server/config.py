@@ -66,6 +66,34 @@ def _check_address(address: str) -> None:
         raise ValueError(f"{address!r} is no address; give HOST:PORT (port 0 takes a free one) or unix:PATH")
 
 
+def _endpoint(given: str) -> str:
+    if given == "off":
+        return given
+    if str(given).startswith("unix:"):
+        raise ValueError("give HOST:PORT (port 0 takes a free one): Prometheus reads no Unix socket")
+    _check_address(str(given))
+    return str(given)
+
+
+def _one_of(*names: str) -> Callable[[Any], str]:
+    def parse(given: Any) -> str:
+        if str(given).lower() not in names:
+            raise ValueError(f"{str(given)[:40]!r} is none of {', '.join(names)}")
+        return str(given).lower()
+
+    return parse
+
+
+def _traces(given: str) -> str:
+    if given in ("off", "otlp:"):
+        return given
+    kind, _, address = str(given).partition("://")
+    if kind not in ("otlp", "otlps"):
+        raise ValueError(f"{str(given)[:40]!r} is none of off, otlp:, otlp://HOST:PORT and otlps://HOST:PORT")
+    _check_address(address)
+    return given
+
+
 def _count(given: str | float) -> int:
     if isinstance(given, str) and given.strip().isdecimal():
         given = int(given)
@@ -165,6 +193,35 @@ class Settings:
         yes_or_no,
         "BOOL",
         "listen where other machines can reach it also without TLS, or without tokens or certificates of clients",
+    )
+    metrics: str = _setting(
+        "off",
+        _endpoint,
+        "ADDR",
+        "HOST:PORT of an HTTP endpoint with /metrics for Prometheus, /livez and /readyz, such as 127.0.0.1:9464; it has"
+        " no authentication, so only loopback is taken without --insecure; or off",
+    )
+    log_level: str = _setting(
+        "info",
+        _one_of("debug", "info", "warning", "error"),
+        "LEVEL",
+        "the least that is written to stderr: debug (every call), info, warning or error",
+    )
+    log_format: str = _setting(
+        "auto",
+        _one_of("auto", "json", "text"),
+        "FORMAT",
+        "json, one object a line; text, for people; auto: text on a terminal, else json",
+    )
+    slow_call: float = _setting(
+        1.0, seconds, "TIME", "a unary call that takes as long is logged as a warning; 0 for none"
+    )
+    traces: str = _setting(
+        "off",
+        _traces,
+        "URL",
+        "where a span of each call is sent: otlp://HOST:PORT, otlps://HOST:PORT with TLS, or otlp: as OpenTelemetry's"
+        " environment says (OTEL_EXPORTER_OTLP_ENDPOINT and so on); needs statekeep[otel]; or off",
     )
     max_versions: int = _setting(
         0,

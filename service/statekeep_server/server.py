@@ -6,7 +6,8 @@ import logging
 import os
 import socket
 import stat
-from collections.abc import Mapping, Sequence
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 
 import grpc
@@ -26,6 +27,7 @@ from statekeep_server.rpc.reflection import serve_reflection
 from statekeep_server.rpc.services import ADMIN, MEMORY, SCRATCH, STATE_STORE, Services
 from statekeep_server.rpc.streams import Followers
 from statekeep_server.sweeper import SWEEP_EVERY, Sweeper
+from statekeep_server.telemetry.sources import Sources
 from statekeep_server.tls import Certificates
 
 QUIET = 0.1  # seconds without a new call after which a server that stops takes no more
@@ -66,6 +68,8 @@ class Server:
     `access` is who may call what (None: everyone all), `certificates` those that HOST:PORT addresses speak TLS with;
     `insecure` allows addresses that other machines reach without the two.
     `handlers` of other services, by the service's name, are served beside its own; the benchmark's floors are.
+    A unary call that takes `slow_call` seconds is logged, 0 for none. `capabilities` are what GetInfo
+    tells of the settings. `wrap` goes around every handler.
     """
 
     def __init__(
@@ -80,18 +84,32 @@ class Server:
         thread_ttl: float = 0.0,
         sweep_every: float = SWEEP_EVERY,
         handlers: Mapping[str, Handlers] = MappingProxyType({}),
+        slow_call: float = 0.0,
+        capabilities: Collection[str] = (),
+        wrap: Callable[[str, Handlers], Handlers] | None = None,
     ) -> None:
         self._engine = engine
         self._scratch = Scratch(scratch_idle_ttl)
         self._followers = Followers(engine)
-        self._traffic = Traffic()
         self._access = access
         self._certificates = certificates
         self._insecure = insecure
+        self._traffic = Traffic(slow_call)
         services = [MEMORY.full_name, SCRATCH.full_name, STATE_STORE.full_name, ADMIN.full_name]
         self._health = Health(["", *services])
+        self._sweeper = Sweeper(engine, self._scratch, limits or Limits(), thread_ttl=thread_ttl, every=sweep_every)
+        self.sources = Sources(
+            engine,
+            self._scratch,
+            self._followers,
+            self._traffic,
+            self._sweeper.total,
+            time.time(),
+            lambda: self._health.serving,
+        )
+        """What metrics and probes look at."""
         self._server = grpc.aio.server(options=_OPTIONS)
-        methods = Services(engine, self._scratch, self._followers, limits or Limits())
+        methods = Services(engine, self._scratch, self._followers, limits or Limits(), capabilities)
         batches = Batches()
         served = {
             MEMORY.full_name: method_handlers(MEMORY, methods.memory(), self._traffic, batches, access),
@@ -102,7 +120,8 @@ class Server:
         }
         for service, its_handlers in served.items():
             # Registered ones are found by name; generic ones are asked one after the other, at each call.
-            self._server.add_registered_method_handlers(service, its_handlers)
+            wrapped = wrap(service, its_handlers) if wrap else its_handlers
+            self._server.add_registered_method_handlers(service, wrapped)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
         reflected = [*services, HEALTH, reflection.SERVICE_NAME]
         if access:
@@ -110,7 +129,6 @@ class Server:
         else:
             reflection.enable_server_reflection(reflected, self._server)
         self._watcher: asyncio.Task[None] | None = None
-        self._sweeper = Sweeper(engine, self._scratch, limits or Limits(), thread_ttl=thread_ttl, every=sweep_every)
         self._sweeping: asyncio.Task[None] | None = None
 
     def listen(self, address: str) -> str:

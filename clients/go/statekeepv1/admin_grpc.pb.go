@@ -19,9 +19,10 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Admin_Export_FullMethodName = "/statekeep.v1.Admin/Export"
-	Admin_Import_FullMethodName = "/statekeep.v1.Admin/Import"
-	Admin_Backup_FullMethodName = "/statekeep.v1.Admin/Backup"
+	Admin_Export_FullMethodName  = "/statekeep.v1.Admin/Export"
+	Admin_Import_FullMethodName  = "/statekeep.v1.Admin/Import"
+	Admin_Backup_FullMethodName  = "/statekeep.v1.Admin/Backup"
+	Admin_GetInfo_FullMethodName = "/statekeep.v1.Admin/GetInfo"
 )
 
 // AdminClient is the client API for Admin service.
@@ -46,6 +47,8 @@ type AdminClient interface {
 	// keeps nothing in a file: UNIMPLEMENTED, NOT_SUPPORTED. No room for the copy, or a damaged file: UNAVAILABLE,
 	// STORE_UNAVAILABLE.
 	Backup(ctx context.Context, in *AdminBackupRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[AdminBackupResponse], error)
+	// Tells what the server is, and what it takes.
+	GetInfo(ctx context.Context, in *AdminGetInfoRequest, opts ...grpc.CallOption) (*AdminGetInfoResponse, error)
 }
 
 type adminClient struct {
@@ -107,6 +110,16 @@ func (c *adminClient) Backup(ctx context.Context, in *AdminBackupRequest, opts .
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Admin_BackupClient = grpc.ServerStreamingClient[AdminBackupResponse]
 
+func (c *adminClient) GetInfo(ctx context.Context, in *AdminGetInfoRequest, opts ...grpc.CallOption) (*AdminGetInfoResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AdminGetInfoResponse)
+	err := c.cc.Invoke(ctx, Admin_GetInfo_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AdminServer is the server API for Admin service.
 // All implementations must embed UnimplementedAdminServer
 // for forward compatibility.
@@ -129,6 +142,8 @@ type AdminServer interface {
 	// keeps nothing in a file: UNIMPLEMENTED, NOT_SUPPORTED. No room for the copy, or a damaged file: UNAVAILABLE,
 	// STORE_UNAVAILABLE.
 	Backup(*AdminBackupRequest, grpc.ServerStreamingServer[AdminBackupResponse]) error
+	// Tells what the server is, and what it takes.
+	GetInfo(context.Context, *AdminGetInfoRequest) (*AdminGetInfoResponse, error)
 	mustEmbedUnimplementedAdminServer()
 }
 
@@ -147,6 +162,9 @@ func (UnimplementedAdminServer) Import(grpc.BidiStreamingServer[AdminImportReque
 }
 func (UnimplementedAdminServer) Backup(*AdminBackupRequest, grpc.ServerStreamingServer[AdminBackupResponse]) error {
 	return status.Error(codes.Unimplemented, "method Backup not implemented")
+}
+func (UnimplementedAdminServer) GetInfo(context.Context, *AdminGetInfoRequest) (*AdminGetInfoResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetInfo not implemented")
 }
 func (UnimplementedAdminServer) mustEmbedUnimplementedAdminServer() {}
 func (UnimplementedAdminServer) testEmbeddedByValue()               {}
@@ -198,13 +216,36 @@ func _Admin_Backup_Handler(srv interface{}, stream grpc.ServerStream) error {
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Admin_BackupServer = grpc.ServerStreamingServer[AdminBackupResponse]
 
+func _Admin_GetInfo_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AdminGetInfoRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).GetInfo(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_GetInfo_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).GetInfo(ctx, req.(*AdminGetInfoRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Admin_ServiceDesc is the grpc.ServiceDesc for Admin service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
 var Admin_ServiceDesc = grpc.ServiceDesc{
 	ServiceName: "statekeep.v1.Admin",
 	HandlerType: (*AdminServer)(nil),
-	Methods:     []grpc.MethodDesc{},
+	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "GetInfo",
+			Handler:    _Admin_GetInfo_Handler,
+		},
+	},
 	Streams: []grpc.StreamDesc{
 		{
 			StreamName:    "Export",

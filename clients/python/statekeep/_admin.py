@@ -5,6 +5,7 @@
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any, BinaryIO, Literal
 
 import grpc
@@ -13,10 +14,10 @@ from statekeep import _sync
 from statekeep._building import build
 from statekeep._calls import Calls
 from statekeep._export_file import Line, Writer, read
-from statekeep._messages import scope_message
+from statekeep._messages import scope_message, time_of
 from statekeep._waiting import Messages
 from statekeep.errors import ExportFileError, InternalError, StatekeepError, UsageError
-from statekeep.records import Exported, Imported, Progress, ScopeType
+from statekeep.records import Exported, Imported, Progress, ScopeType, ServerInfo
 from statekeep.v1 import admin_pb2, memory_pb2
 
 _BATCH = 256 * 2**10  # bytes of lines that one message of an import is made of
@@ -149,6 +150,22 @@ class AsyncAdmin:
             raise InternalError(f"the server sent {written} of {size} bytes, and no error")
         return written
 
+    async def info(self, *, timeout: float | None = None) -> ServerInfo:
+        """What the server is, and what it takes: its version, engine, limits, how long it is up.
+
+        Args:
+            timeout: Seconds; None is the client's.
+        """
+        answer = await self._calls.answer(self._stub.GetInfo, admin_pb2.AdminGetInfoRequest(), timeout)
+        return ServerInfo(
+            version=answer.version,
+            engine=answer.engine,
+            start_time=time_of(answer.start_time),
+            uptime=answer.uptime.ToTimedelta(),
+            limits=MappingProxyType({limit.name: limit.value for limit in answer.limits}),
+            capabilities=frozenset(answer.capabilities),
+        )
+
     @contextmanager
     def _stream(self, method: Any, request: Any, timeout: float | None) -> Iterator[Messages[Any]]:
         """A stream that ends with the context, and fails with the errors of this package."""
@@ -267,3 +284,4 @@ class Admin:
     export = _sync.call(AsyncAdmin.export)
     import_ = _sync.call(AsyncAdmin.import_)
     backup = _sync.call(AsyncAdmin.backup)
+    info = _sync.call(AsyncAdmin.info)

@@ -294,3 +294,19 @@ class Imported(NamedTuple):
     records: int
     unchanged: int
     skipped: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerInfo:
+    """What a server is, and what it takes.
+
+    ``engine`` is what keeps its state, such as ``"sqlite"``. ``limits`` are those in force, by name, in bytes, seconds,
+    or how many. ``capabilities`` are what not every server can, such as ``"durable"``: what is kept outlives it.
+    """
+
+    version: str
+    engine: str
+    start_time: datetime
+    uptime: timedelta
+    limits: Mapping[str, float]
+    capabilities: frozenset[str]

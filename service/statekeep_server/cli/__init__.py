@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import NoReturn
 
-from statekeep_server.cli import backup, memory, moving, serving, threads
+from statekeep_server.cli import backup, info, memory, moving, serving, threads
 
 WRONG_USE = 2
 
@@ -32,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"statekeep {version('statekeep')}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for module in (serving, memory, threads, moving, backup):
+    for module in (serving, memory, threads, moving, backup, info):
         module.add(commands)
     options = parser.parse_args(arguments)
     # gRPC would write to stderr, in its own form, what the commands say in one line.

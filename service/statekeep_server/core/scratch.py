@@ -72,6 +72,9 @@ class Scratch:
         self._instances: dict[str, Instance] = {}
         self._lock = Lock()
 
+    def __len__(self) -> int:
+        return len(self._instances)
+
     def open(self, request: pb.ScratchOpenRequest, call: Call) -> bytes:
         """Begin an instance, or empty it."""
         instance_id = identifier(request.instance_id, "instance_id") if request.instance_id else token_hex(16)

@@ -15,6 +15,7 @@ from contextlib import suppress
 from functools import partial
 from itertools import count
 from queue import Empty, SimpleQueue
+from time import perf_counter_ns
 from typing import Any, NamedTuple, TypeVar
 
 import apsw
@@ -22,8 +23,9 @@ import apsw
 from statekeep_server.core import journal
 from statekeep_server.core.errors import Reason, StatekeepError
 from statekeep_server.core.journal import Change
+from statekeep_server.counting import Distribution
 from statekeep_server.engines.bells import LocalBell, Tower
-from statekeep_server.engines.interface import StoreError
+from statekeep_server.engines.interface import Commits, Stats, StoreError
 from statekeep_server.engines.sqlite_backup import SqliteBackup
 from statekeep_server.engines.sqlite_cache import Cache
 from statekeep_server.engines.sqlite_file import BUSY, StoreFile, why
@@ -39,6 +41,7 @@ from statekeep_server.engines.sqlite_view import (
     load_partition,
     not_cached,
 )
+from statekeep_server.engines.tally import Tally
 
 Answer = TypeVar("Answer")
 
@@ -63,6 +66,11 @@ _GROUP = 512  # writes of one transaction at most
 
 _NAMES = "SELECT name FROM partitions WHERE name > ? AND name >= ? AND name < x'FF' ORDER BY name LIMIT ?"
 
+_KINDS = "SELECT substr(name, 1, 1), count(*) FROM partitions WHERE name < x'FF' GROUP BY 1"
+_RECORDS = "SELECT coalesce(sum(count), 0) FROM logs WHERE partition NOT IN (SELECT partition FROM dropped)"
+
+_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)  # writes of a commit
+_TIMES = tuple(round(ms * 1e6) for ms in (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500))
 _LOOKED_AT = 2_000  # rows that one step of a walk over all looks at
 _IDLE = (
     "SELECT max(id) FROM (SELECT id FROM partitions WHERE id > ? ORDER BY id LIMIT ?)",
@@ -102,6 +110,9 @@ class _CommitError(Exception):
 class SqliteEngine:
     """Partitions in a file. Raises StoreError where that cannot be used."""
 
+    name = "sqlite"
+    durable = True
+
     def __init__(self, path: str, *, cache: int = CACHE, chunks: int = CHUNKS) -> None:
         self._file = StoreFile(path)
         self._cache = Cache(cache)
@@ -117,6 +128,9 @@ class SqliteEngine:
         self._opening = 0  # snapshots that are being opened
         self._backup: SqliteBackup | None = None  # the one that is under way
         self._stages = count(1)
+        self._tally = Tally()
+        self._expired = 0
+        self._commit_sizes, self._commit_times, self._commits_failed = Distribution(_SIZES), Distribution(_TIMES), 0
         self.restored = 0
         self._readers = ThreadPoolExecutor(READERS, "statekeep-reader")
         self._writer = threading.Thread(target=self._write_all, name="statekeep-writer", daemon=True)
@@ -173,7 +187,25 @@ class SqliteEngine:
         removed = 0
         while gone := await self._on_writer(lambda transaction: transaction.sweep(now)):
             removed += gone
+            self._expired += gone
         return removed
+
+    async def stats(self) -> Stats:
+        """Return what there is to tell."""
+        counted = await self._tally.counted(lambda: self._on_reader(self._count))
+        return Stats(
+            counted.partitions,
+            counted.records,
+            counted.bytes,
+            expired=self._expired,
+            writable=not (self._failing or self._closed),
+            commits=Commits(self._commit_sizes, self._commit_times, self._commits_failed),
+        )
+
+    def _count(self, connection: apsw.Connection) -> tuple[dict[str, int], int, int]:
+        partitions = {str(kind, "utf-8"): number for kind, number in connection.execute(_KINDS)}
+        (records,) = connection.execute(_RECORDS).fetchone() or (0,)
+        return partitions, records, self._file.size()
 
     async def idle(self, prefix: str, before: int) -> AsyncIterator[list[str]]:
         """Look through the table of partitions, some rows at a time."""
@@ -394,6 +426,7 @@ class SqliteEngine:
     def _write_group(self, jobs: Sequence[_Job]) -> list[_Outcome]:
         """Write a group in one transaction, or each of it in its own where one of them cannot be written."""
         transaction = Transaction(self._connection, self._cache, self._ids)
+        begun = perf_counter_ns()
         try:
             outcomes = self._attempt(transaction, jobs)
         except _CommitError as failed:
@@ -402,7 +435,11 @@ class SqliteEngine:
             if len(jobs) > 1:
                 return [outcome for job in jobs for outcome in self._write_group([job])]
             return self._failed(jobs, failed)
-        self._failing = False
+        if transaction.changed:  # one that changed nothing tells nothing of the disk
+            self._failing = False
+        if jobs:
+            self._commit_sizes.note(len(jobs))
+            self._commit_times.note(perf_counter_ns() - begun)
         if self._cutting:
             self._cut_log()
         transaction.publish()
@@ -412,6 +449,7 @@ class SqliteEngine:
 
     def _failed(self, jobs: Sequence[_Job], error: BaseException | None) -> list[_Outcome]:
         self._failing = True
+        self._commits_failed += 1
         log.error("the store cannot be written: %s", error, exc_info=None if isinstance(error, apsw.Error) else error)
         what = f"cannot be written: {why(error)}" if isinstance(error, apsw.Error) else "cannot keep this"
         return [_Outcome(None, _unavailable(what)) for _ in jobs]

@@ -9,6 +9,7 @@ import socket
 import struct
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -205,6 +206,13 @@ class StoreFile:
         """Remove the copy's name, and what SQLite may have put beside it."""
         for end in ("", "-wal", "-shm", "-journal"):
             self._copy.with_name(self._copy.name + end).unlink(missing_ok=True)
+
+    def size(self) -> int:
+        """Return how many bytes the file has, with its log of what was written last."""
+        size = self.path.stat().st_size
+        with suppress(FileNotFoundError):
+            size += self.path.with_name(self.path.name + "-wal").stat().st_size
+        return size
 
     def close(self) -> None:
         """Let the file go. Every connection must be closed before."""

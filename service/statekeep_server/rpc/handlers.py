@@ -4,9 +4,10 @@ What every call needs is wrapped around a method once, when it is registered; a 
 through at each call.
 """
 
-import logging
+from asyncio import CancelledError
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from time import perf_counter_ns
 from typing import Any, TypeAlias, TypeVar
 
 import grpc
@@ -17,6 +18,7 @@ from google.protobuf.message_factory import GetMessageClass
 from statekeep_server.core.errors import Reason, StatekeepError, shutting_down
 from statekeep_server.rpc.access import Access
 from statekeep_server.rpc.batches import Batches
+from statekeep_server.rpc.calls import CANCELLED, FAULTS, MethodCalls
 from statekeep_server.rpc.errors import status
 
 Send = Callable[[bytes], Awaitable[None]]
@@ -30,18 +32,28 @@ Method: TypeAlias = Unary | Stream | Exchange
 Context: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"
 Request = TypeVar("Request", bound=Message)
 
-log = logging.getLogger(__name__)
-
 
 class Traffic:
-    """How many calls have begun, are in flight, and were refused, by reason."""
+    """How many calls have begun, are in flight, and were refused, by reason; and what is counted of each method.
 
-    def __init__(self) -> None:
+    `slow` is in seconds: a unary call that takes as long is logged; 0 for none.
+    """
+
+    def __init__(self, slow: float = 0.0) -> None:
+        self._slow = slow
         self.begun = 0
         self.in_flight = 0
         self.closing = False
         """Whether calls that begin from now on are refused."""
         self.refused: Counter[Reason] = Counter()
+        self.methods: list[MethodCalls] = []
+        """The calls of each method that is served."""
+
+    def of(self, method: MethodDescriptor) -> MethodCalls:
+        """Return what the calls of a method are to be counted in."""
+        calls = MethodCalls(method, self._slow)
+        self.methods.append(calls)
+        return calls
 
     def begin(self) -> None:
         """Count a call that begins; it is refused with SHUTTING_DOWN where no more are taken, and ends all the same."""
@@ -86,8 +98,11 @@ def _method_handler(
 ) -> "grpc.RpcMethodHandler[bytes, bytes]":
     parse = GetMessageClass(method.input_type).FromString
     guard = access.guard(method) if access else None
+    calls = traffic.of(method)
 
     async def unary(data: bytes, context: Context) -> object:
+        began = perf_counter_ns()
+        outcome: str | None = None
         try:
             traffic.begin()
             token = guard.admit(context) if guard else None
@@ -99,13 +114,20 @@ def _method_handler(
             answer = await serve(request)
             await batches.leave()
             return answer
+        except CancelledError:
+            outcome = CANCELLED
+            raise
         except Exception as error:  # noqa: BLE001 (this is where errors end)
-            await _abort(context, method, error, traffic)
+            outcome = _reason(error)
+            await _abort(context, method, error, traffic, calls, began)
             return None
         finally:
             traffic.end()
+            calls.end(began, outcome, context)
 
     async def stream(data: bytes, context: Context) -> None:
+        began = perf_counter_ns()
+        outcome: str | None = None
         try:
             traffic.begin()
             if guard:
@@ -114,25 +136,39 @@ def _method_handler(
                 await guard.hold(token, serve(request, context.write))
             else:
                 await serve(parse(data), context.write)
+        except CancelledError:
+            outcome = CANCELLED
+            raise
         except grpc.aio.InternalError:
+            outcome = CANCELLED
             return  # a message could not be sent: the connection was cut, or the client died
         except Exception as error:  # noqa: BLE001 (this is where errors end)
-            await _abort(context, method, error, traffic)
+            outcome = _reason(error)
+            await _abort(context, method, error, traffic, calls, began)
         finally:
             traffic.end()
+            calls.end(began, outcome, context)
 
     async def exchange(requests: AsyncIterator[bytes], context: Context) -> None:
+        began = perf_counter_ns()
+        outcome: str | None = None
         try:
             traffic.begin()
             token = guard.admit(context) if guard else None
             work = serve((parse(data) async for data in requests), context.write)
             await (guard.hold(token, work) if guard and token else work)
+        except CancelledError:
+            outcome = CANCELLED
+            raise
         except grpc.aio.InternalError:
+            outcome = CANCELLED
             return  # as above
         except Exception as error:  # noqa: BLE001 (this is where errors end)
-            await _abort(context, method, error, traffic)
+            outcome = _reason(error)
+            await _abort(context, method, error, traffic, calls, began)
         finally:
             traffic.end()
+            calls.end(began, outcome, context)
 
     if method.client_streaming:
         return grpc.stream_stream_rpc_method_handler(exchange)
@@ -141,11 +177,21 @@ def _method_handler(
     return grpc.unary_unary_rpc_method_handler(unary)
 
 
-async def _abort(context: Context, method: MethodDescriptor, error: Exception, traffic: Traffic) -> None:
+def _reason(error: Exception) -> Reason:
+    if isinstance(error, StatekeepError):
+        return error.reason
+    return Reason.INVALID_FIELD if isinstance(error, DecodeError) else Reason.INTERNAL
+
+
+async def _abort(
+    context: Context, method: MethodDescriptor, error: Exception, traffic: Traffic, calls: MethodCalls, began: int
+) -> None:
+    reason = _reason(error)
+    if reason in FAULTS:
+        calls.say_fault(began, reason, context, None if isinstance(error, StatekeepError) else error)
     if isinstance(error, DecodeError):
-        error = StatekeepError(Reason.INVALID_FIELD, "The request is no {type}", type=method.input_type.full_name)
+        error = StatekeepError(reason, "The request is no {type}", type=method.input_type.full_name)
     elif not isinstance(error, StatekeepError):
-        log.error("%s failed", method.full_name, exc_info=error)
-        error = StatekeepError(Reason.INTERNAL, "The server failed; its log says why")
-    traffic.refused[error.reason] += 1
+        error = StatekeepError(reason, "The server failed; its log says why")
+    traffic.refused[reason] += 1
     await context.abort_with_status(status(error))

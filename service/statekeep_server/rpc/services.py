@@ -6,7 +6,7 @@ an engine keeps as a whole.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from google.protobuf.message import Message
@@ -23,6 +23,7 @@ from statekeep_server.engines import Engine
 from statekeep_server.rpc.access import within
 from statekeep_server.rpc.admin import Backup, Export, Import
 from statekeep_server.rpc.handlers import Method, Send, Stream, Unary
+from statekeep_server.rpc.info import Info
 from statekeep_server.rpc.streams import Followers
 
 Partition = Callable[[Any], str]
@@ -39,11 +40,14 @@ ADMIN = admin_pb2.DESCRIPTOR.services_by_name["Admin"]
 class Services:
     """The methods of the services over an engine."""
 
-    def __init__(self, engine: Engine, scratch: Scratch, followers: Followers, limits: Limits) -> None:
+    def __init__(
+        self, engine: Engine, scratch: Scratch, followers: Followers, limits: Limits, capabilities: Iterable[str] = ()
+    ) -> None:
         self._engine = engine
         self._scratch = scratch
         self._followers = followers
         self._limits = limits
+        self._info = Info(engine, limits, capabilities)
 
     def memory(self) -> Mapping[str, Method]:
         """Return the methods of Memory."""
@@ -93,7 +97,12 @@ class Services:
 
     def admin(self) -> Mapping[str, Method]:
         """Return the methods of Admin."""
-        return {"Export": self._export, "Import": self._import, "Backup": self._backup}
+        return {
+            "Export": self._export,
+            "Import": self._import,
+            "Backup": self._backup,
+            "GetInfo": self._info.get,
+        }
 
     def now(self) -> Call:
         """Return what a rule may know of this moment."""

@@ -1,8 +1,9 @@
 """How a stream runs: some messages are read and sent, and then the next are read; at the end it waits, or ends."""
 
 import asyncio
+from collections import Counter
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from statekeep_server.core.errors import shutting_down
 from statekeep_server.core.journal import Call, View
@@ -14,6 +15,8 @@ from statekeep_server.rpc.handlers import Send
 P = TypeVar("P")
 Now = Callable[[], Call]
 
+_AT_ONCE = 200  # partitions that are looked at for `behind`, before others get their turn
+
 
 class Followers:
     """The streams that stay until their client ends them, or the server does."""
@@ -21,6 +24,10 @@ class Followers:
     def __init__(self, engine: Engine) -> None:
         self._engine = engine
         self._bells: set[Bell] = set()
+        self._readers: dict[Bell, Reader[Any]] = {}
+        self._places: dict[Bell, Any] = {}
+        self.attached = 0
+        """How many streams stay that follow nothing."""
         self._ended = asyncio.Event()
 
     async def run(self, reader: Reader[P], send: Send, now: Now) -> None:
@@ -30,15 +37,22 @@ class Followers:
             return
         bell = self._engine.bell(reader.partition)  # before the first read, so that no append is missed
         self._bells.add(bell)
+        self._readers[bell] = reader
         try:
             await self._follow(reader, send, now, bell)
         finally:
             self._bells.discard(bell)
+            del self._readers[bell]
+            self._places.pop(bell, None)
             bell.close()
 
     async def stay(self) -> None:
         """Wait until the server ends the streams."""
-        await self._ended.wait()
+        self.attached += 1
+        try:
+            await self._ended.wait()
+        finally:
+            self.attached -= 1
         self._refuse_when_ended()
 
     def end(self) -> None:
@@ -50,6 +64,28 @@ class Followers:
     def __len__(self) -> int:
         return len(self._bells)
 
+    def by_kind(self) -> Counter[str]:
+        """Return how many follow, by the first character of their partitions' names."""
+        return Counter(reader.partition[0] for reader in self._readers.values())
+
+    async def behind(self) -> int:
+        """Return how many revisions the slowest follower has not been sent yet."""
+        slowest: dict[str, int] = {}
+        for bell, place in self._places.items():
+            reader = self._readers[bell]
+            revision = reader.revision(place)
+            slowest[reader.partition] = min(revision, slowest.get(reader.partition, revision))
+        most = 0
+        for looked_at, (partition, revision) in enumerate(slowest.items(), 1):
+
+            def query(view: View, revision: int = revision) -> int:
+                return view.revision - max(revision, view.life)  # a life begins at the clock, with no record there
+
+            most = max(most, await self._engine.read(partition, query))
+            if looked_at % _AT_ONCE == 0:
+                await asyncio.sleep(0)
+        return most
+
     async def _follow(self, reader: Reader[P], send: Send, now: Now, bell: Bell) -> None:
         clock = asyncio.get_running_loop().time
         quiet_since = clock()
@@ -60,7 +96,7 @@ class Followers:
                 if step.message:
                     await send(step.message)
                     quiet_since = clock()
-            place = step.place
+            place = self._places[bell] = step.place
             if step.done:
                 return
             if step.message is None:

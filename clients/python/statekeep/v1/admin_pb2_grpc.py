@@ -51,6 +51,11 @@ class AdminStub:
                 request_serializer=statekeep_dot_v1_dot_admin__pb2.AdminBackupRequest.SerializeToString,
                 response_deserializer=statekeep_dot_v1_dot_admin__pb2.AdminBackupResponse.FromString,
                 _registered_method=True)
+        self.GetInfo = channel.unary_unary(
+                '/statekeep.v1.Admin/GetInfo',
+                request_serializer=statekeep_dot_v1_dot_admin__pb2.AdminGetInfoRequest.SerializeToString,
+                response_deserializer=statekeep_dot_v1_dot_admin__pb2.AdminGetInfoResponse.FromString,
+                _registered_method=True)
 
 
 class AdminServicer:
@@ -88,6 +93,13 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def GetInfo(self, request, context):
+        """Tells what the server is, and what it takes.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -105,6 +117,11 @@ def add_AdminServicer_to_server(servicer, server):
                     servicer.Backup,
                     request_deserializer=statekeep_dot_v1_dot_admin__pb2.AdminBackupRequest.FromString,
                     response_serializer=statekeep_dot_v1_dot_admin__pb2.AdminBackupResponse.SerializeToString,
+            ),
+            'GetInfo': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetInfo,
+                    request_deserializer=statekeep_dot_v1_dot_admin__pb2.AdminGetInfoRequest.FromString,
+                    response_serializer=statekeep_dot_v1_dot_admin__pb2.AdminGetInfoResponse.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -190,6 +207,33 @@ class Admin:
             '/statekeep.v1.Admin/Backup',
             statekeep_dot_v1_dot_admin__pb2.AdminBackupRequest.SerializeToString,
             statekeep_dot_v1_dot_admin__pb2.AdminBackupResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetInfo(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/statekeep.v1.Admin/GetInfo',
+            statekeep_dot_v1_dot_admin__pb2.AdminGetInfoRequest.SerializeToString,
+            statekeep_dot_v1_dot_admin__pb2.AdminGetInfoResponse.FromString,
             options,
             channel_credentials,
             insecure,

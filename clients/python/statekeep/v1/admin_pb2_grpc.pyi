@@ -53,6 +53,8 @@ class AdminStub:
     keeps nothing in a file: UNIMPLEMENTED, NOT_SUPPORTED. No room for the copy, or a damaged file: UNAVAILABLE,
     STORE_UNAVAILABLE.
     """
+    GetInfo: _grpc.UnaryUnaryMultiCallable[_admin_pb2.AdminGetInfoRequest, _admin_pb2.AdminGetInfoResponse]
+    """Tells what the server is, and what it takes."""
 
 @_typing.type_check_only
 class AdminAsyncStub(AdminStub):
@@ -79,6 +81,8 @@ class AdminAsyncStub(AdminStub):
     keeps nothing in a file: UNIMPLEMENTED, NOT_SUPPORTED. No room for the copy, or a damaged file: UNAVAILABLE,
     STORE_UNAVAILABLE.
     """
+    GetInfo: _aio.UnaryUnaryMultiCallable[_admin_pb2.AdminGetInfoRequest, _admin_pb2.AdminGetInfoResponse]  # type: ignore[assignment]
+    """Tells what the server is, and what it takes."""
 
 class AdminServicer(metaclass=_abc_1.ABCMeta):
     """Admin is for who runs a server: it moves what is kept, whole, from one server to another or to a file, and backs up
@@ -120,5 +124,13 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         keeps nothing in a file: UNIMPLEMENTED, NOT_SUPPORTED. No room for the copy, or a damaged file: UNAVAILABLE,
         STORE_UNAVAILABLE.
         """
+
+    @_abc_1.abstractmethod
+    def GetInfo(
+        self,
+        request: _admin_pb2.AdminGetInfoRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.AdminGetInfoResponse, _abc.Awaitable[_admin_pb2.AdminGetInfoResponse]]:
+        """Tells what the server is, and what it takes."""
 
 def add_AdminServicer_to_server(servicer: AdminServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

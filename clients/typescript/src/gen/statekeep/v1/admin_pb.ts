@@ -4,8 +4,8 @@
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
-import type { Timestamp } from "@bufbuild/protobuf/wkt";
-import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
+import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
+import { file_google_protobuf_duration, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { MemoryEntry, MemoryPurgeRecord, Scope } from "./memory_pb.js";
 import { file_statekeep_v1_memory } from "./memory_pb.js";
 import type { Branch, Checkpoint, Event } from "./state_store_pb.js";
@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file statekeep/v1/admin.proto.
  */
 export const file_statekeep_v1_admin: GenFile = /*@__PURE__*/
-  fileDesc("ChhzdGF0ZWtlZXAvdjEvYWRtaW4ucHJvdG8SDHN0YXRla2VlcC52MSJrChJBZG1pbkV4cG9ydFJlcXVlc3QSEwoJdGhyZWFkX2lkGAEgASgJSAASJAoFc2NvcGUYAiABKAsyEy5zdGF0ZWtlZXAudjEuU2NvcGVIABINCgNhbGwYAyABKAhIAEILCglzZWxlY3Rpb24iQAoTQWRtaW5FeHBvcnRSZXNwb25zZRIpCgVwYXJ0cxgBIAMoCzIaLnN0YXRla2VlcC52MS5FeHBvcnRlZFBhcnQiVgoSQWRtaW5JbXBvcnRSZXF1ZXN0EikKBXBhcnRzGAEgAygLMhouc3RhdGVrZWVwLnYxLkV4cG9ydGVkUGFydBIVCg1za2lwX2V4aXN0aW5nGAIgASgIIlkKE0FkbWluSW1wb3J0UmVzcG9uc2USDQoFcGFydHMYASABKAMSMwoKcGFydGl0aW9ucxgCIAMoCzIfLnN0YXRla2VlcC52MS5JbXBvcnRlZFBhcnRpdGlvbiKoAwoMRXhwb3J0ZWRQYXJ0EjQKCXBhcnRpdGlvbhgBIAEoCzIfLnN0YXRla2VlcC52MS5FeHBvcnRlZFBhcnRpdGlvbkgAEigKA2xvZxgCIAEoCzIZLnN0YXRla2VlcC52MS5FeHBvcnRlZExvZ0gAEioKBWVudHJ5GAMgASgLMhkuc3RhdGVrZWVwLnYxLk1lbW9yeUVudHJ5SAASLAoFcHVyZ2UYBCABKAsyGy5zdGF0ZWtlZXAudjEuRXhwb3J0ZWRQdXJnZUgAEi4KBmFuc3dlchgFIAEoCzIcLnN0YXRla2VlcC52MS5FeHBvcnRlZEFuc3dlckgAEiQKBWV2ZW50GAYgASgLMhMuc3RhdGVrZWVwLnYxLkV2ZW50SAASLgoKY2hlY2twb2ludBgHIAEoCzIYLnN0YXRla2VlcC52MS5DaGVja3BvaW50SAASJgoGYnJhbmNoGAggASgLMhQuc3RhdGVrZWVwLnYxLkJyYW5jaEgAEigKA2VuZBgJIAEoCzIZLnN0YXRla2VlcC52MS5FeHBvcnRlZEVuZEgAQgYKBHBhcnQi6AEKEUV4cG9ydGVkUGFydGl0aW9uEiQKBXNjb3BlGAEgASgLMhMuc3RhdGVrZWVwLnYxLlNjb3BlSAASEwoJdGhyZWFkX2lkGAIgASgJSAASDAoEbGlmZRgDIAEoAxIQCghyZXZpc2lvbhgEIAEoAxIOCgZvbGRlc3QYBSABKAMSLwoLY3JlYXRlX3RpbWUYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC3VwZGF0ZV90aW1lGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIGCgRuYW1lIl8KC0V4cG9ydGVkTG9nEiMKBGtpbmQYASABKA4yFS5zdGF0ZWtlZXAudjEuTG9nS2luZBIMCgRuYW1lGAIgASgJEg8KB3RyaW1tZWQYAyABKAMSDAoEYm9ybhgEIAEoAyJRCg1FeHBvcnRlZFB1cmdlEhAKCHJldmlzaW9uGAEgASgDEi4KBXB1cmdlGAIgASgLMh8uc3RhdGVrZWVwLnYxLk1lbW9yeVB1cmdlUmVjb3JkIm4KDkV4cG9ydGVkQW5zd2VyEhAKCHJldmlzaW9uGAEgASgDEhIKCnJlcXVlc3RfaWQYAiABKAkSEwoLZmluZ2VycHJpbnQYAyABKAwSEAoIcmVzcG9uc2UYBCABKAwSDwoHcGFydGlhbBgFIAEoCCIeCgtFeHBvcnRlZEVuZBIPCgdyZWNvcmRzGAEgASgDIpUBChFJbXBvcnRlZFBhcnRpdGlvbhIkCgVzY29wZRgBIAEoCzITLnN0YXRla2VlcC52MS5TY29wZUgAEhMKCXRocmVhZF9pZBgCIAEoCUgAEiwKB291dGNvbWUYAyABKA4yGy5zdGF0ZWtlZXAudjEuSW1wb3J0T3V0Y29tZRIPCgdyZWNvcmRzGAQgASgDQgYKBG5hbWUiFAoSQWRtaW5CYWNrdXBSZXF1ZXN0IkEKE0FkbWluQmFja3VwUmVzcG9uc2USDAoEZGF0YRgBIAEoDBIMCgRzaXplGAIgASgDEg4KBmNvcGllZBgDIAEoAyqmAQoHTG9nS2luZBIYChRMT0dfS0lORF9VTlNQRUNJRklFRBAAEhAKDExPR19LSU5EX0tFWRABEhMKD0xPR19LSU5EX1BVUkdFUxACEhQKEExPR19LSU5EX0FOU1dFUlMQAxITCg9MT0dfS0lORF9FVkVOVFMQBBIYChRMT0dfS0lORF9DSEVDS1BPSU5UUxAFEhUKEUxPR19LSU5EX0JSQU5DSEVTEAYqhgEKDUltcG9ydE91dGNvbWUSHgoaSU1QT1JUX09VVENPTUVfVU5TUEVDSUZJRUQQABIbChdJTVBPUlRfT1VUQ09NRV9SRVNUT1JFRBABEhwKGElNUE9SVF9PVVRDT01FX1VOQ0hBTkdFRBACEhoKFklNUE9SVF9PVVRDT01FX1NLSVBQRUQQAzL8AQoFQWRtaW4STwoGRXhwb3J0EiAuc3RhdGVrZWVwLnYxLkFkbWluRXhwb3J0UmVxdWVzdBohLnN0YXRla2VlcC52MS5BZG1pbkV4cG9ydFJlc3BvbnNlMAESUQoGSW1wb3J0EiAuc3RhdGVrZWVwLnYxLkFkbWluSW1wb3J0UmVxdWVzdBohLnN0YXRla2VlcC52MS5BZG1pbkltcG9ydFJlc3BvbnNlKAEwARJPCgZCYWNrdXASIC5zdGF0ZWtlZXAudjEuQWRtaW5CYWNrdXBSZXF1ZXN0GiEuc3RhdGVrZWVwLnYxLkFkbWluQmFja3VwUmVzcG9uc2UwAWIGcHJvdG8z", [file_google_protobuf_timestamp, file_statekeep_v1_memory, file_statekeep_v1_state_store]);
+  fileDesc("ChhzdGF0ZWtlZXAvdjEvYWRtaW4ucHJvdG8SDHN0YXRla2VlcC52MSJrChJBZG1pbkV4cG9ydFJlcXVlc3QSEwoJdGhyZWFkX2lkGAEgASgJSAASJAoFc2NvcGUYAiABKAsyEy5zdGF0ZWtlZXAudjEuU2NvcGVIABINCgNhbGwYAyABKAhIAEILCglzZWxlY3Rpb24iQAoTQWRtaW5FeHBvcnRSZXNwb25zZRIpCgVwYXJ0cxgBIAMoCzIaLnN0YXRla2VlcC52MS5FeHBvcnRlZFBhcnQiVgoSQWRtaW5JbXBvcnRSZXF1ZXN0EikKBXBhcnRzGAEgAygLMhouc3RhdGVrZWVwLnYxLkV4cG9ydGVkUGFydBIVCg1za2lwX2V4aXN0aW5nGAIgASgIIlkKE0FkbWluSW1wb3J0UmVzcG9uc2USDQoFcGFydHMYASABKAMSMwoKcGFydGl0aW9ucxgCIAMoCzIfLnN0YXRla2VlcC52MS5JbXBvcnRlZFBhcnRpdGlvbiKoAwoMRXhwb3J0ZWRQYXJ0EjQKCXBhcnRpdGlvbhgBIAEoCzIfLnN0YXRla2VlcC52MS5FeHBvcnRlZFBhcnRpdGlvbkgAEigKA2xvZxgCIAEoCzIZLnN0YXRla2VlcC52MS5FeHBvcnRlZExvZ0gAEioKBWVudHJ5GAMgASgLMhkuc3RhdGVrZWVwLnYxLk1lbW9yeUVudHJ5SAASLAoFcHVyZ2UYBCABKAsyGy5zdGF0ZWtlZXAudjEuRXhwb3J0ZWRQdXJnZUgAEi4KBmFuc3dlchgFIAEoCzIcLnN0YXRla2VlcC52MS5FeHBvcnRlZEFuc3dlckgAEiQKBWV2ZW50GAYgASgLMhMuc3RhdGVrZWVwLnYxLkV2ZW50SAASLgoKY2hlY2twb2ludBgHIAEoCzIYLnN0YXRla2VlcC52MS5DaGVja3BvaW50SAASJgoGYnJhbmNoGAggASgLMhQuc3RhdGVrZWVwLnYxLkJyYW5jaEgAEigKA2VuZBgJIAEoCzIZLnN0YXRla2VlcC52MS5FeHBvcnRlZEVuZEgAQgYKBHBhcnQi6AEKEUV4cG9ydGVkUGFydGl0aW9uEiQKBXNjb3BlGAEgASgLMhMuc3RhdGVrZWVwLnYxLlNjb3BlSAASEwoJdGhyZWFkX2lkGAIgASgJSAASDAoEbGlmZRgDIAEoAxIQCghyZXZpc2lvbhgEIAEoAxIOCgZvbGRlc3QYBSABKAMSLwoLY3JlYXRlX3RpbWUYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC3VwZGF0ZV90aW1lGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIGCgRuYW1lIl8KC0V4cG9ydGVkTG9nEiMKBGtpbmQYASABKA4yFS5zdGF0ZWtlZXAudjEuTG9nS2luZBIMCgRuYW1lGAIgASgJEg8KB3RyaW1tZWQYAyABKAMSDAoEYm9ybhgEIAEoAyJRCg1FeHBvcnRlZFB1cmdlEhAKCHJldmlzaW9uGAEgASgDEi4KBXB1cmdlGAIgASgLMh8uc3RhdGVrZWVwLnYxLk1lbW9yeVB1cmdlUmVjb3JkIm4KDkV4cG9ydGVkQW5zd2VyEhAKCHJldmlzaW9uGAEgASgDEhIKCnJlcXVlc3RfaWQYAiABKAkSEwoLZmluZ2VycHJpbnQYAyABKAwSEAoIcmVzcG9uc2UYBCABKAwSDwoHcGFydGlhbBgFIAEoCCIeCgtFeHBvcnRlZEVuZBIPCgdyZWNvcmRzGAEgASgDIpUBChFJbXBvcnRlZFBhcnRpdGlvbhIkCgVzY29wZRgBIAEoCzITLnN0YXRla2VlcC52MS5TY29wZUgAEhMKCXRocmVhZF9pZBgCIAEoCUgAEiwKB291dGNvbWUYAyABKA4yGy5zdGF0ZWtlZXAudjEuSW1wb3J0T3V0Y29tZRIPCgdyZWNvcmRzGAQgASgDQgYKBG5hbWUiFAoSQWRtaW5CYWNrdXBSZXF1ZXN0IkEKE0FkbWluQmFja3VwUmVzcG9uc2USDAoEZGF0YRgBIAEoDBIMCgRzaXplGAIgASgDEg4KBmNvcGllZBgDIAEoAyIVChNBZG1pbkdldEluZm9SZXF1ZXN0ItEBChRBZG1pbkdldEluZm9SZXNwb25zZRIPCgd2ZXJzaW9uGAEgASgJEg4KBmVuZ2luZRgCIAEoCRIuCgpzdGFydF90aW1lGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIpCgZ1cHRpbWUYBCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SJwoGbGltaXRzGAUgAygLMhcuc3RhdGVrZWVwLnYxLkluZm9MaW1pdBIUCgxjYXBhYmlsaXRpZXMYBiADKAkiKAoJSW5mb0xpbWl0EgwKBG5hbWUYASABKAkSDQoFdmFsdWUYAiABKAEqpgEKB0xvZ0tpbmQSGAoUTE9HX0tJTkRfVU5TUEVDSUZJRUQQABIQCgxMT0dfS0lORF9LRVkQARITCg9MT0dfS0lORF9QVVJHRVMQAhIUChBMT0dfS0lORF9BTlNXRVJTEAMSEwoPTE9HX0tJTkRfRVZFTlRTEAQSGAoUTE9HX0tJTkRfQ0hFQ0tQT0lOVFMQBRIVChFMT0dfS0lORF9CUkFOQ0hFUxAGKoYBCg1JbXBvcnRPdXRjb21lEh4KGklNUE9SVF9PVVRDT01FX1VOU1BFQ0lGSUVEEAASGwoXSU1QT1JUX09VVENPTUVfUkVTVE9SRUQQARIcChhJTVBPUlRfT1VUQ09NRV9VTkNIQU5HRUQQAhIaChZJTVBPUlRfT1VUQ09NRV9TS0lQUEVEEAMyzgIKBUFkbWluEk8KBkV4cG9ydBIgLnN0YXRla2VlcC52MS5BZG1pbkV4cG9ydFJlcXVlc3QaIS5zdGF0ZWtlZXAudjEuQWRtaW5FeHBvcnRSZXNwb25zZTABElEKBkltcG9ydBIgLnN0YXRla2VlcC52MS5BZG1pbkltcG9ydFJlcXVlc3QaIS5zdGF0ZWtlZXAudjEuQWRtaW5JbXBvcnRSZXNwb25zZSgBMAESTwoGQmFja3VwEiAuc3RhdGVrZWVwLnYxLkFkbWluQmFja3VwUmVxdWVzdBohLnN0YXRla2VlcC52MS5BZG1pbkJhY2t1cFJlc3BvbnNlMAESUAoHR2V0SW5mbxIhLnN0YXRla2VlcC52MS5BZG1pbkdldEluZm9SZXF1ZXN0GiIuc3RhdGVrZWVwLnYxLkFkbWluR2V0SW5mb1Jlc3BvbnNlYgZwcm90bzM", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_statekeep_v1_memory, file_statekeep_v1_state_store]);
 
 /**
  * @generated from message statekeep.v1.AdminExportRequest
@@ -475,6 +475,96 @@ export const AdminBackupResponseSchema: GenMessage<AdminBackupResponse> = /*@__P
   messageDesc(file_statekeep_v1_admin, 12);
 
 /**
+ * @generated from message statekeep.v1.AdminGetInfoRequest
+ */
+export type AdminGetInfoRequest = Message<"statekeep.v1.AdminGetInfoRequest"> & {
+};
+
+/**
+ * Describes the message statekeep.v1.AdminGetInfoRequest.
+ * Use `create(AdminGetInfoRequestSchema)` to create a new message.
+ */
+export const AdminGetInfoRequestSchema: GenMessage<AdminGetInfoRequest> = /*@__PURE__*/
+  messageDesc(file_statekeep_v1_admin, 13);
+
+/**
+ * @generated from message statekeep.v1.AdminGetInfoResponse
+ */
+export type AdminGetInfoResponse = Message<"statekeep.v1.AdminGetInfoResponse"> & {
+  /**
+   * Of the server, such as 0.1.0.
+   *
+   * @generated from field: string version = 1;
+   */
+  version: string;
+
+  /**
+   * What keeps Memory and StateStore, as in the store's URL: memory, sqlite.
+   *
+   * @generated from field: string engine = 2;
+   */
+  engine: string;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp start_time = 3;
+   */
+  startTime?: Timestamp | undefined;
+
+  /**
+   * @generated from field: google.protobuf.Duration uptime = 4;
+   */
+  uptime?: Duration | undefined;
+
+  /**
+   * The limits in force, sorted by name.
+   *
+   * @generated from field: repeated statekeep.v1.InfoLimit limits = 5;
+   */
+  limits: InfoLimit[];
+
+  /**
+   * What not every server can, sorted: durable (what is kept outlives the process), and the names that later servers
+   * add. One that is not listed is not there, or turned off.
+   *
+   * @generated from field: repeated string capabilities = 6;
+   */
+  capabilities: string[];
+};
+
+/**
+ * Describes the message statekeep.v1.AdminGetInfoResponse.
+ * Use `create(AdminGetInfoResponseSchema)` to create a new message.
+ */
+export const AdminGetInfoResponseSchema: GenMessage<AdminGetInfoResponse> = /*@__PURE__*/
+  messageDesc(file_statekeep_v1_admin, 14);
+
+/**
+ * @generated from message statekeep.v1.InfoLimit
+ */
+export type InfoLimit = Message<"statekeep.v1.InfoLimit"> & {
+  /**
+   * Such as record: the size of a record, in bytes.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * In bytes, seconds, or how many.
+   *
+   * @generated from field: double value = 2;
+   */
+  value: number;
+};
+
+/**
+ * Describes the message statekeep.v1.InfoLimit.
+ * Use `create(InfoLimitSchema)` to create a new message.
+ */
+export const InfoLimitSchema: GenMessage<InfoLimit> = /*@__PURE__*/
+  messageDesc(file_statekeep_v1_admin, 15);
+
+/**
  * @generated from enum statekeep.v1.LogKind
  */
 export enum LogKind {
@@ -608,6 +698,16 @@ export const Admin: GenService<{
     methodKind: "server_streaming";
     input: typeof AdminBackupRequestSchema;
     output: typeof AdminBackupResponseSchema;
+  },
+  /**
+   * Tells what the server is, and what it takes.
+   *
+   * @generated from rpc statekeep.v1.Admin.GetInfo
+   */
+  getInfo: {
+    methodKind: "unary";
+    input: typeof AdminGetInfoRequestSchema;
+    output: typeof AdminGetInfoResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_statekeep_v1_admin, 0);
