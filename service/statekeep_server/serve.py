@@ -8,8 +8,12 @@ import signal
 import sys
 
 from statekeep_server.config import Settings
+from statekeep_server.core.journal import Limits
 from statekeep_server.engines import open_engine
+from statekeep_server.machine import memory_limit
 from statekeep_server.server import Server
+
+_SHARE = 0.7  # of a container's memory: the rest is for Python, gRPC's buffers, and what is sent
 
 
 async def serve(settings: Settings) -> None:
@@ -19,7 +23,7 @@ async def serve(settings: Settings) -> None:
     """
     engine = open_engine(settings.store)
     try:
-        server = Server(engine, scratch_idle_ttl=settings.scratch_idle_ttl)
+        server = Server(engine, scratch_idle_ttl=settings.scratch_idle_ttl, limits=limits_of(settings))
         addresses = [server.listen(address) for address in settings.listen]
     except BaseException:
         await engine.close()
@@ -35,6 +39,25 @@ async def serve(settings: Settings) -> None:
     _say({"event": "ready", "listen": addresses})
     await stopping.wait()
     await server.stop(settings.grace)
+
+
+def limits_of(settings: Settings) -> Limits:
+    """Return the limits that the settings name."""
+    memory = settings.max_memory if isinstance(settings.max_memory, int) else round(_SHARE * memory_limit())
+    return Limits(
+        record=settings.max_record,
+        request=settings.max_request,
+        keys=settings.max_scope_keys,
+        versions=settings.max_scope_versions,
+        events=settings.max_thread_events,
+        scratch_instances=settings.max_scratch_instances,
+        scratch_bytes=settings.max_scratch_bytes,
+        memory=memory,
+        followers=settings.max_followers,
+        connection_followers=settings.max_connection_followers,
+        calls=settings.max_calls,
+        stream_age=settings.max_stream_age,
+    )
 
 
 def _say(line: dict[str, object]) -> None:

@@ -28,14 +28,11 @@ QUIET = 0.1  # seconds without a new call after which a server that stops takes 
 LINGER = 2.0  # seconds; the longest that it waits for that
 SWEEP_EVERY = 15.0  # seconds; what has expired is gone from memory within a minute
 
-_MIB = 2**20
 _SOCKET_PATH = 107  # bytes; the kernel's limit, less the zero at the end
 _MANY = 1_000_000
 _OPTIONS: Sequence[tuple[str, int]] = (
     # A second server on the port must fail, not take half of the calls.
     ("grpc.so_reuseport", 0),
-    # Larger than a record may be, so that one that is too large gets an answer that says so.
-    ("grpc.max_receive_message_length", 64 * _MIB),
     ("grpc.max_send_message_length", -1),
     # A client may ping every 10 s on an idle stream, and without one, and a bit faster, for its clock may be.
     ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
@@ -70,14 +67,15 @@ class Server:
         limits: Limits | None = None,
         handlers: Mapping[str, Handlers] = MappingProxyType({}),
     ) -> None:
+        limits = limits or Limits()
         self._engine = engine
         self._scratch = Scratch(scratch_idle_ttl)
-        self._followers = Followers(engine)
-        self._traffic = Traffic()
+        self._followers = Followers(engine, limits)
+        self._traffic = Traffic(limits.calls)
         services = [MEMORY.full_name, SCRATCH.full_name, STATE_STORE.full_name, ADMIN.full_name]
         self._health = Health(["", *services])
-        self._server = grpc.aio.server(options=_OPTIONS)
-        methods = Services(engine, self._scratch, self._followers, limits or Limits())
+        self._server = grpc.aio.server(options=[*_OPTIONS, ("grpc.max_receive_message_length", limits.request)])
+        methods = Services(engine, self._scratch, self._followers, limits)
         batches = Batches()
         served = {
             MEMORY.full_name: method_handlers(MEMORY, methods.memory(), self._traffic, batches),

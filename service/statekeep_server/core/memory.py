@@ -15,6 +15,7 @@ from statekeep_server.core.identifiers import WHITE_SPACE, memory_key, scope_nam
 from statekeep_server.core.journal import KEY, MAX_NUMBER, PURGES, Call, Change, Record, View
 from statekeep_server.core.pages import Page, revision_cursor
 from statekeep_server.core.requests import Request
+from statekeep_server.core.room import check_scope
 from statekeep_server.core.sizes import check_answer, check_record
 from statekeep_server.core.wire import field, frame, without_tail
 
@@ -48,6 +49,7 @@ def set_key(view: View, request: pb.MemorySetRequest, call: Call) -> Change[byte
     if (answer := sent.known(view)) is not None:
         return Change(answer)
     record = _version(view, request, call, view.revision + 1, "")
+    check_scope(view, [record], call)
     return _remembered(view, sent, shown(record, include_value=False), [record])
 
 
@@ -71,6 +73,7 @@ def set_keys(view: View, request: pb.MemoryBatchSetRequest, call: Call) -> Chang
         records.append(record)
     answer = b"".join([shown(record, include_value=False) for record in records])
     check_answer(len(answer), call.limits)
+    check_scope(view, records, call)
     return _remembered(view, sent, answer, records)
 
 

@@ -69,6 +69,10 @@ class Restore(Protocol):
 class Engine(Protocol):
     """Keeps partitions. Safe to use from many threads and event loops at once."""
 
+    @property
+    def held(self) -> int:
+        """Bytes that records take in memory for as long as they are stored, about; 0 where they are on a disk."""
+
     async def read(self, partition: str, query: Callable[[View], Answer]) -> Answer:
         """Return what a query finds. The view is of one moment; that of an unknown partition is empty.
 

@@ -81,6 +81,8 @@ class _CommitError(Exception):
 class SqliteEngine:
     """Partitions in a file. Raises StoreError where that cannot be used."""
 
+    held = 0
+
     def __init__(self, path: str, *, cache: int = CACHE, chunks: int = CHUNKS) -> None:
         self._file = StoreFile(path)
         self._cache = Cache(cache)

@@ -7,6 +7,8 @@ through at each call.
 import logging
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextvars import ContextVar
+from sys import maxsize
 from typing import Any, TypeAlias, TypeVar
 
 import grpc
@@ -14,7 +16,7 @@ from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
-from statekeep_server.core.errors import Reason, StatekeepError, shutting_down
+from statekeep_server.core.errors import Reason, StatekeepError, limit_reached, shutting_down
 from statekeep_server.rpc.batches import Batches
 from statekeep_server.rpc.errors import status
 
@@ -31,23 +33,44 @@ Request = TypeVar("Request", bound=Message)
 
 log = logging.getLogger(__name__)
 
+peer: ContextVar[str] = ContextVar("peer", default="")
+"""The connection that a stream's call came on, as gRPC names it: on TCP, address and port of the client."""
+
+_LARGE = 64 * 2**10  # bytes of a request that takes so long by itself that it does not wait for others
+
 
 class Traffic:
-    """How many calls have begun, are in flight, and were refused, by reason."""
+    """How many calls have begun, are in flight, and were refused, by reason.
 
-    def __init__(self) -> None:
+    `most` calls may be in flight; 0 is no limit.
+    """
+
+    def __init__(self, most: int = 0) -> None:
+        self._most = most or maxsize
         self.begun = 0
         self.in_flight = 0
         self.closing = False
         """Whether calls that begin from now on are refused."""
         self.refused: Counter[Reason] = Counter()
+        self.limits_reached: Counter[str] = Counter()
+        """How many calls were refused by each limit, by its name."""
 
     def begin(self) -> None:
-        """Count a call that begins; it is refused with SHUTTING_DOWN where no more are taken, and ends all the same."""
+        """Count a call that begins; refused where no more are taken, or too many are there, it ends all the same."""
         self.begun += 1
         self.in_flight += 1
         if self.closing:
             raise shutting_down()
+        if self.in_flight > self._most:
+            raise limit_reached(
+                "concurrent calls", self._most, "wait for others, or have the server started with a higher --max-calls"
+            )
+
+    def refuse(self, error: StatekeepError) -> None:
+        """Count a call that is refused."""
+        self.refused[error.reason] += 1
+        if "limit" in error.metadata:
+            self.limits_reached[error.metadata["limit"]] += 1
 
     def end(self) -> None:
         """Count a call that ends, however it does."""
@@ -75,7 +98,7 @@ def _method_handler(
     async def unary(data: bytes, context: Context) -> object:
         try:
             traffic.begin()
-            if turn := batches.join():
+            if len(data) < _LARGE and (turn := batches.join()):
                 await turn
             answer = await serve(parse(data))
             await batches.leave()
@@ -89,6 +112,7 @@ def _method_handler(
     async def stream(data: bytes, context: Context) -> None:
         try:
             traffic.begin()
+            peer.set(context.peer())
             await serve(parse(data), context.write)
         except grpc.aio.InternalError:
             return  # a message could not be sent: the connection was cut, or the client died
@@ -121,5 +145,5 @@ async def _abort(context: Context, method: MethodDescriptor, error: Exception, t
     elif not isinstance(error, StatekeepError):
         log.error("%s failed", method.full_name, exc_info=error)
         error = StatekeepError(Reason.INTERNAL, "The server failed; its log says why")
-    traffic.refused[error.reason] += 1
+    traffic.refuse(error)
     await context.abort_with_status(status(error))

@@ -43,6 +43,8 @@ class Services:
         self._scratch = scratch
         self._followers = followers
         self._limits = limits
+        self.now = self._now_with_room if limits.memory else self._now
+        """Returns what a rule may know of this moment."""
 
     def memory(self) -> Mapping[str, Method]:
         """Return the methods of Memory."""
@@ -94,9 +96,12 @@ class Services:
         """Return the methods of Admin."""
         return {"Export": self._export, "Import": self._import}
 
-    def now(self) -> Call:
-        """Return what a rule may know of this moment."""
+    def _now(self) -> Call:
         return Call(time.time_ns() // 1000, self._limits)
+
+    def _now_with_room(self) -> Call:
+        room = self._limits.memory - self._engine.held - self._scratch.held
+        return Call(time.time_ns() // 1000, self._limits, room)
 
     def _write(self, partition: Partition, rule: Write) -> Unary:
         def write(request: Message) -> Awaitable[bytes]:
@@ -148,12 +153,13 @@ class Services:
         await Import(self._engine, self.now).run(requests, send)
 
     async def _attach(self, request: Any, send: Send) -> None:
-        instance = self._scratch.attach(request, self.now())
-        try:
-            await send(scratch_pb2.ScratchAttachResponse(instance_id=instance.id).SerializeToString())
-            await self._followers.stay()
-        finally:
-            self._scratch.detach(instance)
+        with self._followers.place():
+            instance = self._scratch.attach(request, self.now())
+            try:
+                await send(scratch_pb2.ScratchAttachResponse(instance_id=instance.id).SerializeToString())
+                await self._followers.stay()
+            finally:
+                self._scratch.detach(instance)
 
 
 def _scope(request: Any) -> str:

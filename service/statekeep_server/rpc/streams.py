@@ -1,26 +1,32 @@
 """How a stream runs: some messages are read and sent, and then the next are read; at the end it waits, or ends."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from math import inf
 from typing import TypeVar
 
-from statekeep_server.core.errors import shutting_down
-from statekeep_server.core.journal import Call, View
+from statekeep_server.core.errors import limit_reached, shutting_down, stream_too_old
+from statekeep_server.core.journal import Call, Limits, View
 from statekeep_server.core.streams import Reader, Step
 from statekeep_server.engines import Engine
 from statekeep_server.engines.interface import Bell
-from statekeep_server.rpc.handlers import Send
+from statekeep_server.rpc.handlers import Send, peer
 
 P = TypeVar("P")
 Now = Callable[[], Call]
 
 
 class Followers:
-    """The streams that stay until their client ends them, or the server does."""
+    """The streams that stay until their client ends them, or the server does: `len` of it are there."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, limits: Limits | None = None) -> None:
         self._engine = engine
+        self._limits = limits or Limits()
         self._bells: set[Bell] = set()
+        self._connections: Counter[str] = Counter()
+        self._count = 0
         self._ended = asyncio.Event()
 
     async def run(self, reader: Reader[P], send: Send, now: Now) -> None:
@@ -28,13 +34,38 @@ class Followers:
         if not reader.follows:
             await self._send_all(reader, send, now)
             return
-        bell = self._engine.bell(reader.partition)  # before the first read, so that no append is missed
-        self._bells.add(bell)
+        with self.place():
+            bell = self._engine.bell(reader.partition)  # before the first read, so that no append is missed
+            self._bells.add(bell)
+            try:
+                await self._follow(reader, send, now, bell)
+            finally:
+                self._bells.discard(bell)
+                bell.close()
+
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """Count a stream that stays; LIMIT_REACHED where there are too many, or too many on its connection."""
+        limits, connection = self._limits, peer.get()
+        if 0 < limits.followers <= self._count:
+            raise limit_reached(
+                "followers", limits.followers, "end one first, or have the server started with a higher --max-followers"
+            )
+        if 0 < limits.connection_followers <= self._connections[connection]:
+            raise limit_reached(
+                "followers of a connection",
+                limits.connection_followers,
+                "end one first, or have the server started with a higher --max-connection-followers",
+            )
+        self._count += 1
+        self._connections[connection] += 1
         try:
-            await self._follow(reader, send, now, bell)
+            yield
         finally:
-            self._bells.discard(bell)
-            bell.close()
+            self._count -= 1
+            self._connections[connection] -= 1
+            if not self._connections[connection]:
+                del self._connections[connection]
 
     async def stay(self) -> None:
         """Wait until the server ends the streams."""
@@ -48,14 +79,18 @@ class Followers:
             bell.ring()
 
     def __len__(self) -> int:
-        return len(self._bells)
+        return self._count
 
     async def _follow(self, reader: Reader[P], send: Send, now: Now, bell: Bell) -> None:
         clock = asyncio.get_running_loop().time
         quiet_since = clock()
+        age = self._limits.stream_age
+        ends = quiet_since + age if age else inf
         place: P | None = None
         while True:
             self._refuse_when_ended()
+            if clock() >= ends:
+                raise stream_too_old(age)
             for step in await self._read(reader, now, place):
                 if step.message:
                     await send(step.message)
@@ -64,8 +99,9 @@ class Followers:
             if step.done:
                 return
             if step.message is None:
-                wait = max(0.0, quiet_since + reader.heartbeat - clock()) if reader.heartbeat else None
-                if not await bell.wait(wait):
+                beat = quiet_since + reader.heartbeat if reader.heartbeat else inf
+                wake = min(beat, ends)
+                if not await bell.wait(None if wake == inf else max(0.0, wake - clock())) and beat <= ends:
                     await send(reader.beat(place))
                     quiet_since = clock()
             elif not step.message:
