@@ -18,7 +18,7 @@ from statekeep_server.core.sizes import check_record
 
 DEFAULT_IDLE_TTL = 3600.0  # seconds
 
-_INSTANCE, _VALUE = 600, 200  # bytes that one takes in memory besides keys and values, about
+_INSTANCE, _VALUE = 300, 120  # bytes that one takes in memory besides keys and values, about
 
 
 class Instance:

@@ -27,7 +27,7 @@ _AT_ONCE = 1_000  # records that one round of a sweep removes before others get 
 _revision_of = attrgetter("revision")
 
 # What things take in memory besides their frames, about: a test compares it with what Python says.
-PARTITION, LOG, EVENT_LOG, RECORD, EVENT = 1_300, 450, 900, 350, 56  # bytes
+PARTITION, LOG, EVENT_LOG, RECORD, EVENT = 1_000, 200, 300, 300, 48  # bytes
 
 # What a partition has that holds events alone, as most threads do: empty, shared by all, and never written to.
 _NO_LOGS: dict[str, RecordLog] = {}
