@@ -19,6 +19,7 @@ _LONGEST = 100 * 365 * 86400.0
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h|d|)")
 _SIZES = {"": 1, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(B|KiB|MiB|GiB|TiB|)")
+_YOUNGEST = 0.1  # seconds that a stream may last at least
 _MOST_REQUEST = 2**31 - 1  # what gRPC takes
 
 
@@ -59,6 +60,13 @@ def _between(least: int, most: int) -> Callable[[str | float], int]:
 
 def _memory(given: str | float) -> int | str:
     return "auto" if given == "auto" else size(given)
+
+
+def _age(given: str | float) -> float:
+    age = seconds(given)
+    if 0 < age < _YOUNGEST:
+        raise ValueError("give 100ms at least, or clients would do nothing but resume; 0 for ever")
+    return age
 
 
 def _count(given: str | int) -> int:
@@ -171,7 +179,7 @@ class Settings:
     )
     max_stream_age: float = _setting(
         0.0,
-        seconds,
+        _age,
         "TIME",
         "how long a stream follows before it is ended with UNAVAILABLE, at which clients resume it; 0 for ever",
     )

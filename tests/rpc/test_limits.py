@@ -354,7 +354,7 @@ def test_the_python_client_goes_on_over_streams_that_end_of_age(start_server: An
         found: list[int] = []
 
         def follow() -> None:
-            for event in client.state.history(name, follow=True):
+            for event in client.state.tail(name):
                 found.append(event.sequence)
                 if event.sequence == 40:
                     return
