@@ -13,9 +13,12 @@ from statekeep_server.core.streams import Reader, Step
 from statekeep_server.engines import Engine
 from statekeep_server.engines.interface import Bell
 from statekeep_server.rpc.handlers import Send, peer
+from statekeep_server.rpc.turns import Turns
 
 P = TypeVar("P")
 Now = Callable[[], Call]
+
+_LARGE = 512 * 2**10  # bytes of a message that takes so long to copy that others go in between
 
 
 class Followers:
@@ -28,6 +31,7 @@ class Followers:
         self._connections: Counter[str] = Counter()
         self._count = 0
         self._ended = asyncio.Event()
+        self._turns = Turns()
 
     async def run(self, reader: Reader[P], send: Send, now: Now) -> None:
         """Send what a reader reads, until it is done."""
@@ -93,6 +97,8 @@ class Followers:
                 raise stream_too_old(age)
             for step in await self._read(reader, now, place):
                 if step.message:
+                    if len(step.message) > _LARGE:
+                        await self._turns.take()
                     await send(step.message)
                     quiet_since = clock()
             place = step.place
