@@ -12,28 +12,37 @@ import h2.events
 import h2.exceptions
 import pytest
 from hpack import Encoder
+from http2_frames import (
+    CONTINUATION,
+    DATA,
+    END_HEADERS,
+    END_STREAM,
+    GOAWAY,
+    HEADERS,
+    HEADERS_FRAME,
+    PING,
+    PREFACE,
+    PRIORITY,
+    PUSH,
+    RESET,
+    SETTINGS,
+    WINDOW,
+    changed,
+    frame,
+    headers,
+    message,
+)
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from requests_of import METHODS, good_request, path_of
 from rpc_support import connected, key_of, set_of
 from server_process import ServerProcess
 
-PREFACE = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 PATIENCE = 20.0  # seconds in which an answer comes that must come
 SILENCE = 0.3  # seconds after which none is expected that may or may not come
 UNKNOWN, INTERNAL = "2", "13"
 Status = tuple[str, bool]  # a code, and whether details are with it, as with all that a handler refuses
-HEADERS = [
-    (":method", "POST"),
-    (":scheme", "http"),
-    (":path", "/statekeep.v1.Memory/Get"),
-    (":authority", "localhost"),
-    ("te", "trailers"),
-    ("content-type", "application/grpc"),
-]
 GOOD = key_of("hostile", "k").SerializeToString()
-DATA, HEADERS_FRAME, PRIORITY, RESET, SETTINGS, PUSH, PING, GOAWAY, WINDOW, CONTINUATION = range(10)
-END_STREAM, END_HEADERS = 0x1, 0x4
 
 
 @pytest.fixture(scope="module")
@@ -55,27 +64,6 @@ def alive(hostile: ServerProcess) -> Iterator[ServerProcess]:
         assert before.memory.Get(key_of("hostile", "k"), timeout=20).entry.version
     with connected(hostile.address) as after:
         assert after.memory.Get(key_of("hostile", "k"), timeout=20).entry.version
-
-
-def frame(kind: int, flags: int, stream: int, payload: bytes = b"", length: int | None = None) -> bytes:
-    """Return an HTTP/2 frame; `length` is what it says instead of its own."""
-    size = len(payload) if length is None else length
-    return struct.pack(">I", size)[1:] + bytes((kind, flags)) + struct.pack(">I", stream) + payload
-
-
-def headers(stream: int, fields: list[tuple[str, str]], flags: int = END_HEADERS) -> bytes:
-    return frame(HEADERS_FRAME, flags, stream, Encoder().encode(fields))
-
-
-def message(data: bytes, *, compressed: int = 0, length: int | None = None) -> bytes:
-    """Return a message as gRPC frames it."""
-    return bytes((compressed,)) + struct.pack(">I", len(data) if length is None else length) + data
-
-
-def changed(**fields: str) -> list[tuple[str, str]]:
-    """Return the headers with some of them changed, or added."""
-    given = {name.replace("_", "-"): value for name, value in fields.items()}
-    return [(name, given.pop(name.lstrip(":"), value)) for name, value in HEADERS] + list(given.items())
 
 
 def connect(address: str) -> socket.socket:
