@@ -148,6 +148,9 @@ class Settings:
         "bytes of a record (a version, an event, a checkpoint) as it is stored, at most; no more than the default, or a"
         " client with gRPC's own limit of 4 MiB could not read it",
     )
+    max_batch: int = _setting(
+        Limits().batch, _count, "N", "sets, keys or events of one request at most; 0 for no limit"
+    )
     max_scope_keys: int = _setting(0, _count, "N", "keys of a scope that have a value, at most; 0 for no limit")
     max_scope_versions: int = _setting(
         0, _count, "N", "versions that a scope keeps of all its keys, at most; a purge makes room; 0 for no limit"

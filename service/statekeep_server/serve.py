@@ -47,6 +47,7 @@ def limits_of(settings: Settings) -> Limits:
     return Limits(
         record=settings.max_record,
         request=settings.max_request,
+        batch=settings.max_batch,
         keys=settings.max_scope_keys,
         versions=settings.max_scope_versions,
         events=settings.max_thread_events,

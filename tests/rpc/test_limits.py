@@ -41,6 +41,7 @@ from stores import STORES, check_left, url_of
 
 FLAGS = {
     "--max-record": 20_000,
+    "--max-batch": 11,
     "--max-scope-keys": 5,
     "--max-scope-versions": 12,
     "--max-thread-events": 10,
@@ -195,6 +196,16 @@ def test_what_is_imported_counts_too_and_comes_in_whole_or_not_at_all(own: Stubs
         for _ in range(4):
             own.state.AppendNextEvent(next_of(f"{name}-0-large"))
         limit("events of a thread", 10, own.state.AppendNextEvent, next_of(f"{name}-0-large"))
+
+
+def test_a_request_has_so_many_parts(own: Stubs, name: str) -> None:
+    sets = [set_of(name, f"k{number}") for number in range(12)]
+    limit("items of a batch", 11, own.memory.BatchSet, memory.MemoryBatchSetRequest(sets=sets))
+    keys = [f"k{number}" for number in range(12)]
+    limit("items of a batch", 11, own.memory.BatchGet, memory.MemoryBatchGetRequest(scope=scope(name), keys=keys))
+    events = [event_of("", f"e{number}") for number in range(12)]
+    limit("items of a batch", 11, own.state.AppendEvents, state.AppendEventsRequest(thread_id=name, events=events))
+    assert own.memory.BatchGet(memory.MemoryBatchGetRequest(scope=scope(name), keys=keys[:11])).missing == keys[:11]
 
 
 # --- scratch

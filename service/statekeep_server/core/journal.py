@@ -195,6 +195,8 @@ class Limits:
     max_page: int = 1000
     request: int = 64 * 2**20
     """A request as it is received. Larger than a record, or nobody could be told that one is too large."""
+    batch: int = 20_000
+    """Sets, keys or events of one request."""
     keys: int = 0
     """Keys of a scope that have a value."""
     versions: int = 0

@@ -16,7 +16,7 @@ from statekeep_server.core.journal import KEY, MAX_NUMBER, PURGES, Call, Change,
 from statekeep_server.core.pages import Page, revision_cursor
 from statekeep_server.core.requests import Request
 from statekeep_server.core.room import check_scope
-from statekeep_server.core.sizes import check_answer, check_record
+from statekeep_server.core.sizes import check_answer, check_batch, check_record
 from statekeep_server.core.wire import field, frame, without_tail
 
 PARTITIONS = "m"
@@ -58,6 +58,7 @@ def set_keys(view: View, request: pb.MemoryBatchSetRequest, call: Call) -> Chang
     sent = Request(request, request.request_id, _normalise_batch)
     if (answer := sent.known(view)) is not None:
         return Change(answer)
+    check_batch(len(request.sets), call.limits)
     _check_batch(request)
     records: list[Record] = []
     keys: dict[str, int] = {}
@@ -179,6 +180,7 @@ def get_key(view: View, request: pb.MemoryGetRequest, call: Call) -> bytes:
 
 def get_keys(view: View, request: pb.MemoryBatchGetRequest, call: Call) -> bytes:
     """Read several keys from one point in time; each once, in the order they were first named."""
+    check_batch(len(request.keys), call.limits)
     frames: list[bytes] = []
     missing: list[bytes] = []
     keys = dict.fromkeys(memory_key(key, f"keys[{index}]") for index, key in enumerate(request.keys))

@@ -30,7 +30,7 @@ from statekeep_server.core.journal import (
 from statekeep_server.core.pages import Page, revision_cursor
 from statekeep_server.core.requests import Request
 from statekeep_server.core.room import check_thread
-from statekeep_server.core.sizes import check_answer, check_record
+from statekeep_server.core.sizes import check_answer, check_batch, check_record
 from statekeep_server.core.wire import RECORD_TAG, body, field, frame, retag
 
 PARTITIONS = "t"
@@ -84,6 +84,7 @@ def append_events(view: View, request: pb.AppendEventsRequest, call: Call) -> Ch
     branch_id = branch_name(request.branch_id)
     if not request.events:
         raise invalid("events", "is empty; send at least one")
+    check_batch(len(request.events), call.limits)
     events = []
     for index, sent in enumerate(request.events):
         event = pb.Event()
