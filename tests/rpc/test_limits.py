@@ -205,7 +205,9 @@ def test_a_request_has_so_many_parts(own: Stubs, name: str) -> None:
     limit("items of a batch", 11, own.memory.BatchGet, memory.MemoryBatchGetRequest(scope=scope(name), keys=keys))
     events = [event_of("", f"e{number}") for number in range(12)]
     limit("items of a batch", 11, own.state.AppendEvents, state.AppendEventsRequest(thread_id=name, events=events))
-    assert own.memory.BatchGet(memory.MemoryBatchGetRequest(scope=scope(name), keys=keys[:11])).missing == keys[:11]
+    assert (
+        own.memory.BatchGet(memory.MemoryBatchGetRequest(scope=scope(name), keys=keys[:11])).missing_keys == keys[:11]
+    )
 
 
 # --- scratch
