@@ -8,7 +8,7 @@ STUBS_TYPESCRIPT := clients/typescript/src/gen
 
 .DEFAULT_GOAL := generate
 .PHONY: generate stubs-python stubs-go stubs-typescript stubs-java stubs-rust stubs-cpp run test test-clients soak \
-  lint format bench check-generated clean help
+  lint format docs bench check-generated clean help
 
 generate: stubs-python $(if $(shell command -v go),stubs-go) $(if $(shell command -v npm),stubs-typescript) ## Regenerate the stubs that are committed, from proto/
 
@@ -57,6 +57,9 @@ format: $(VENV)/.dev ## Format the code and the contract
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 	$(BIN)/buf format -w proto
+
+docs: $(VENV)/.dev ## Write into docs/ what the command prints of its settings
+	$(BIN)/python docs/generate.py
 
 bench: $(VENV)/.dev ## Measure speed and memory, in one run, against floors of the same server
 	$(BIN)/python -m bench $(ARGS)

@@ -4,10 +4,11 @@ A flag wins over the environment, the environment over the file, the file over t
 """
 
 import difflib
+import json
 import re
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,9 @@ _SIZES = {"": 1, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 _SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(B|KiB|MiB|GiB|TiB|)")
 _YOUNGEST = 0.1  # seconds that a stream may last at least
 _MOST_REQUEST = 2**31 - 1  # what gRPC takes
+
+_NEARLY = 0.8  # how alike two names are of which one may be the other misspelt
+_OTHERS = frozenset({"ADDRESS", "TLS", "TLS_CA", "TLS_SERVER_NAME"})  # variables of clients
 
 
 class ConfigError(Exception):
@@ -89,6 +93,8 @@ def _addresses(given: str | list[str]) -> tuple[str, ...]:
 
 
 def _check_address(address: str) -> None:
+    if address.startswith("unix-abstract:"):
+        raise ValueError(f"{address!r} has no file, so that nobody could be kept from it; give unix:PATH")
     if address.startswith("unix:"):
         if not address.removeprefix("unix:"):
             raise ValueError("give a path after unix:, such as unix:/run/statekeep.sock")
@@ -100,14 +106,68 @@ def _check_address(address: str) -> None:
         raise ValueError(f"{address!r} is no address; give HOST:PORT (port 0 takes a free one) or unix:PATH")
 
 
+def _endpoint(given: str) -> str:
+    if given == "off":
+        return given
+    if str(given).startswith("unix:"):
+        raise ValueError("give HOST:PORT (port 0 takes a free one): Prometheus reads no Unix socket")
+    _check_address(str(given))
+    return str(given)
+
+
+def _one_of(*names: str) -> Callable[[Any], str]:
+    def parse(given: Any) -> str:
+        if str(given).lower() not in names:
+            raise ValueError(f"{str(given)[:40]!r} is none of {', '.join(names)}")
+        return str(given).lower()
+
+    return parse
+
+
+def _traces(given: str) -> str:
+    if given in ("off", "otlp:"):
+        return given
+    kind, _, address = str(given).partition("://")
+    if kind not in ("otlp", "otlps"):
+        raise ValueError(f"{str(given)[:40]!r} is none of off, otlp:, otlp://HOST:PORT and otlps://HOST:PORT")
+    _check_address(address)
+    return given
+
+
 def _store(given: str) -> str:
     from statekeep_server.engines import check_store
 
     return check_store(given)
 
 
-def _setting(default: Any, parse: Callable[[Any], Any], metavar: str, text: str, *, many: bool = False) -> Any:
-    return field(default=default, metadata={"parse": parse, "metavar": metavar, "help": text, "many": many})
+def _path(given: Any) -> str:
+    if not isinstance(given, str) or not given.strip():
+        raise ValueError("give the path of a file")
+    return given
+
+
+def _token(given: str) -> str:
+    from statekeep_server.tokens import secret
+
+    return secret(given)
+
+
+def yes_or_no(given: Any) -> bool:
+    """Return what true or false, yes or no, 1 or 0 say. ValueError otherwise."""
+    said = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
+    if isinstance(given, bool):
+        return given
+    if isinstance(given, str) and given.strip().lower() in said:
+        return said[given.strip().lower()]
+    raise ValueError("give true or false")
+
+
+def _setting(
+    default: Any, parse: Callable[[Any], Any], metavar: str, text: str, *, many: bool = False, secret: bool = False
+) -> Any:
+    """Declare a setting. A secret one is never shown, and has no flag: everyone on the machine could read that."""
+    about = {"parse": parse, "metavar": metavar, "help": text, "many": many, "secret": secret}
+    return field(default=default, repr=not secret, metadata=about)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +193,60 @@ class Settings:
     )
     scratch_idle_ttl: float = _setting(
         DEFAULT_IDLE_TTL, seconds, "TIME", "how long a scratch instance lives unused; 0 for ever"
+    )
+    tls_cert: str = _setting(
+        "",
+        _path,
+        "FILE",
+        "the server's certificate with its chain, as PEM: HOST:PORT addresses then speak TLS, sockets stay as they are;"
+        " read again when it changes",
+    )
+    tls_key: str = _setting("", _path, "FILE", "the private key of --tls-cert, as PEM, not encrypted")
+    tls_client_ca: str = _setting(
+        "", _path, "FILE", "the certificates, as PEM, of which one must have signed that of a client"
+    )
+    token_file: str = _setting(
+        "",
+        _path,
+        "FILE",
+        "the tokens that calls may carry, as TOML (see docs/security.md); calls without one are refused; read again"
+        " when it changes",
+    )
+    token: str = _setting("", _token, "TOKEN", "a token that calls may carry, with all rights", secret=True)
+    insecure: bool = _setting(
+        False,
+        yes_or_no,
+        "BOOL",
+        "listen where other machines can reach it also without TLS, or without tokens or certificates of clients",
+    )
+    metrics: str = _setting(
+        "off",
+        _endpoint,
+        "ADDR",
+        "HOST:PORT of an HTTP endpoint with /metrics for Prometheus, /livez and /readyz, such as 127.0.0.1:9464; it has"
+        " no authentication, so only loopback is taken without --insecure; or off",
+    )
+    log_level: str = _setting(
+        "info",
+        _one_of("debug", "info", "warning", "error"),
+        "LEVEL",
+        "the least that is written to stderr: debug (every call), info, warning or error",
+    )
+    log_format: str = _setting(
+        "auto",
+        _one_of("auto", "json", "text"),
+        "FORMAT",
+        "json, one object a line; text, for people; auto: text on a terminal, else json",
+    )
+    slow_call: float = _setting(
+        1.0, seconds, "TIME", "a unary call that takes as long is logged as a warning; 0 for none"
+    )
+    traces: str = _setting(
+        "off",
+        _traces,
+        "URL",
+        "where a span of each call is sent: otlp://HOST:PORT, otlps://HOST:PORT with TLS, or otlp: as OpenTelemetry's"
+        " environment says (OTEL_EXPORTER_OTLP_ENDPOINT and so on); needs statekeep[otel]; or off",
     )
     max_request: int = _setting(
         Limits().request,
@@ -188,23 +302,94 @@ class Settings:
     )
 
 
-def load(flags: Mapping[str, Any], environment: Mapping[str, str], file: Path | None) -> Settings:
-    """Return the settings in force; ConfigError where one cannot be taken, or is unknown in the file.
+_SETTINGS: "Mapping[str, Field[Any]]" = {setting.name: setting for setting in fields(Settings)}
 
-    Unknown variables of the environment are passed over: a container platform may set STATEKEEP_… of its own.
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """A setting in force: its name, its value, and where that came from."""
+
+    name: str
+    value: Any
+    source: str
+
+    def line(self) -> str:
+        """Return it as a line of the file that would set it; a comment where it is not set, or secret and not shown."""
+        if self.value == "":  # an empty one is refused: a variable whose secret is missing must not turn a check off
+            return f"# {self.name} is not set"
+        if _SETTINGS[self.name].metadata["secret"] and self.value:
+            return f"# {self.name} = ********  # {self.source}"
+        return f"{self.name} = {_toml(self.value)}  # {self.source}"
+
+
+def load(flags: Mapping[str, Any], environment: Mapping[str, str], file: Path | None) -> Settings:
+    """Return the settings in force; ConfigError where one cannot be taken, or is unknown."""
+    return Settings(**{chosen.name: chosen.value for chosen in choose(flags, environment, file)})
+
+
+def choose(flags: Mapping[str, Any], environment: Mapping[str, str], file: Path | None) -> list[Chosen]:
+    """Return every setting with its source, in the order they are declared.
+
+    The file is the one given, or the one that STATEKEEP_CONFIG names. Raises ConfigError where a setting cannot be
+    taken, the file has an unknown key, or a variable of the environment is nearly a setting's. Other variables are
+    passed over: a container platform sets STATEKEEP_… of its own.
     """
+    if file is None and (named := environment.get(variable("config"))):
+        file = Path(named)
     in_file = _read(file) if file else {}
-    chosen: dict[str, Any] = {}
-    for setting in fields(Settings):
-        name = setting.name
-        variable = f"STATEKEEP_{name.upper()}"
-        if flags.get(name) is not None:
-            chosen[name] = _parsed(setting.metadata["parse"], flags[name], f"--{name.replace('_', '-')}")
-        elif variable in environment:
-            chosen[name] = _parsed(setting.metadata["parse"], environment[variable], variable)
-        elif name in in_file:
-            chosen[name] = _parsed(setting.metadata["parse"], in_file[name], f"{file}: {name}")
-    return Settings(**chosen)
+    _refuse_misspelt(environment)
+    return [_chosen(setting, flags, environment, in_file, file) for setting in _SETTINGS.values()]
+
+
+def flag(name: str) -> str:
+    """Return the flag of a setting."""
+    return f"--{name.replace('_', '-')}"
+
+
+def variable(name: str) -> str:
+    """Return the variable of a setting in the environment."""
+    return f"STATEKEEP_{name.upper()}"
+
+
+def reference() -> str:
+    """Return what can be set, as a table in Markdown: docs/operations.md has it."""
+    rows = ["| flag, variable, key | what | default |", "|---|---|---|"]
+    for name, setting in _SETTINGS.items():
+        names = f"`{flag(name)} {setting.metadata['metavar']}`".replace(" `", "`")
+        if setting.metadata["secret"]:
+            names = "no flag"
+        told = setting.metadata["help"].replace("|", "\\|")
+        default = f"`{_toml(setting.default)}`" if setting.default not in ("", ()) else ""
+        rows.append(f"| {names}<br>`{variable(name)}`<br>`{name}` | {told} | {default} |")
+    return "\n".join(rows)
+
+
+def _chosen(
+    setting: "Field[Any]",
+    flags: Mapping[str, Any],
+    environment: Mapping[str, str],
+    in_file: Mapping[str, Any],
+    file: Path | None,
+) -> Chosen:
+    name = setting.name
+    for given, source in (
+        (flags.get(name), flag(name)),
+        (environment.get(variable(name)), variable(name)),
+        (in_file.get(name), f"{file}: {name}"),
+    ):
+        if given is not None:
+            return Chosen(name, _parsed(setting.metadata["parse"], given, source), source)
+    return Chosen(name, setting.default, "default")
+
+
+def _refuse_misspelt(environment: Mapping[str, str]) -> None:
+    known = (*map(str.upper, _SETTINGS), "CONFIG")
+    for name in environment:
+        setting = name.removeprefix(variable(""))
+        if setting == name or setting in known or setting in _OTHERS:
+            continue
+        if near := difflib.get_close_matches(setting, known, n=1, cutoff=_NEARLY):
+            raise ConfigError(f"there is no setting for {name}; did you mean {variable(near[0])}?")
 
 
 def _read(file: Path) -> dict[str, Any]:
@@ -214,11 +399,10 @@ def _read(file: Path) -> dict[str, Any]:
         raise ConfigError(f"{file} cannot be read: {error.strerror}") from error
     except ValueError as error:
         raise ConfigError(f"{file} is not TOML: {error}") from error
-    known = [setting.name for setting in fields(Settings)]
     for name in read:
-        if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
+        if name not in _SETTINGS:
+            near = difflib.get_close_matches(name, _SETTINGS, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(_SETTINGS)}"
             raise ConfigError(f"{file} has an unknown key {name!r}; {hint}")
     return read
 
@@ -228,3 +412,13 @@ def _parsed(parse: Callable[[Any], Any], given: Any, source: str) -> Any:
         return parse(given)
     except (ValueError, TypeError, AttributeError) as error:
         raise ConfigError(f"{source}: {error}") from error
+
+
+def _toml(value: Any) -> str:
+    """Return a setting's value as TOML has it."""
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_toml, value))}]"
+    if isinstance(value, float):
+        return f"{value:.12g}"
+    # What JSON escapes in a text, TOML does too.
+    return json.dumps(value)

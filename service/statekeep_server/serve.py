@@ -6,12 +6,20 @@ import json
 import os
 import signal
 import sys
+from typing import TYPE_CHECKING
 
-from statekeep_server.config import Settings
+from statekeep_server.config import ConfigError, Settings
 from statekeep_server.core.journal import Limits
 from statekeep_server.engines import open_engine
 from statekeep_server.machine import memory_limit
-from statekeep_server.server import Server
+from statekeep_server.rpc.access import access_of
+from statekeep_server.server import ListenError, Server
+from statekeep_server.telemetry.logs import configure
+from statekeep_server.tls import certificates_of
+
+if TYPE_CHECKING:
+    from statekeep_server.telemetry.endpoint import Endpoint
+    from statekeep_server.telemetry.traces import Traces
 
 _SHARE = 0.7  # of a container's memory: the rest is for Python, gRPC's buffers, and what is sent
 
@@ -19,12 +27,27 @@ _SHARE = 0.7  # of a container's memory: the rest is for Python, gRPC's buffers,
 async def serve(settings: Settings) -> None:
     """Serve until SIGTERM or SIGINT, then drain.
 
-    Raises StoreError where the store cannot be used, and ListenError where an address cannot be had.
+    Raises ConfigError where certificates or tokens cannot be taken, or a setting needs what is not installed,
+    StoreError where the store cannot be used, and ListenError where an address cannot be had.
     """
+    certificates = certificates_of(settings)
+    access = access_of(settings)
     engine = open_engine(settings.store)
     try:
-        server = Server(engine, scratch_idle_ttl=settings.scratch_idle_ttl, limits=limits_of(settings))
+        traces = _traces(settings.traces)
+        server = Server(
+            engine,
+            scratch_idle_ttl=settings.scratch_idle_ttl,
+            limits=limits_of(settings),
+            access=access,
+            certificates=certificates,
+            insecure=settings.insecure,
+            slow_call=settings.slow_call,
+            capabilities=[name for name in ("metrics", "traces") if getattr(settings, name) != "off"],
+            wrap=traces.wrap if traces else None,
+        )
         addresses = [server.listen(address) for address in settings.listen]
+        endpoint = _endpoint(settings, server)
     except BaseException:
         await engine.close()
         raise
@@ -36,9 +59,40 @@ async def serve(settings: Settings) -> None:
     # What was made up to here stays for good: the collector need not look at it again.
     gc.collect()
     gc.freeze()
-    _say({"event": "ready", "listen": addresses})
+    _say({"event": "ready", "listen": addresses, **({"metrics": endpoint.address} if endpoint else {})})
     await stopping.wait()
     await server.stop(settings.grace)
+    if endpoint:
+        await endpoint.close()
+    if traces:
+        await traces.close()
+
+
+def _traces(url: str) -> "Traces | None":
+    if url == "off":
+        return None
+    try:
+        from statekeep_server.telemetry.traces import Traces, sending
+    except ImportError as error:
+        raise ConfigError(f"traces need OpenTelemetry ({error}); install statekeep[otel]") from error
+    return Traces(sending(url))
+
+
+def _endpoint(settings: Settings, server: Server) -> "Endpoint | None":
+    if settings.metrics == "off":
+        return None
+    from statekeep_server.telemetry import endpoint, metrics, sources
+
+    about = server.sources
+    try:
+        return endpoint.Endpoint(
+            settings.metrics,
+            lambda: metrics.read(about),
+            lambda: sources.unready(about),
+            anywhere=settings.insecure,
+        )
+    except endpoint.EndpointError as error:
+        raise ListenError(str(error)) from error
 
 
 def limits_of(settings: Settings) -> Limits:
@@ -70,7 +124,8 @@ def _say(line: dict[str, object]) -> None:
 
 
 def run(settings: Settings) -> None:
-    """Run `serve` on uvloop where there is one."""
+    """Run `serve` on uvloop where there is one, and write the log as the settings say."""
+    configure(settings.log_level, settings.log_format)
     try:
         from uvloop import new_event_loop as loop_factory
     except ImportError:

@@ -7,28 +7,34 @@ import os
 import socket
 import stat
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
 
 import grpc
 from grpc_health.v1 import health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
+from statekeep_server.addresses import is_local
 from statekeep_server.core.journal import Limits
 from statekeep_server.core.scratch import DEFAULT_IDLE_TTL, Scratch
 from statekeep_server.engines import Engine
+from statekeep_server.rpc.access import Access
 from statekeep_server.rpc.batches import Batches
 from statekeep_server.rpc.handlers import Handlers, Traffic, method_handlers
 from statekeep_server.rpc.health import NAME as HEALTH
 from statekeep_server.rpc.health import Health
+from statekeep_server.rpc.reflection import serve_reflection
 from statekeep_server.rpc.services import ADMIN, MEMORY, SCRATCH, STATE_STORE, Services
 from statekeep_server.rpc.streams import Followers
+from statekeep_server.telemetry.sources import Sources
+from statekeep_server.tls import Certificates
 
 QUIET = 0.1  # seconds without a new call after which a server that stops takes no more
 LINGER = 2.0  # seconds; the longest that it waits for that
 SWEEP_EVERY = 15.0  # seconds; what has expired is gone from memory within a minute
 
 _SOCKET_PATH = 107  # bytes; the kernel's limit, less the zero at the end
+_SOCKET_UMASK = 0o117  # sockets are made with mode 0660: for their owner and group
 _MANY = 1_000_000
 _OPTIONS: Sequence[tuple[str, int]] = (
     # A second server on the port must fail, not take half of the calls.
@@ -56,7 +62,11 @@ class ListenError(Exception):
 class Server:
     """One server on one engine. To be made inside a running event loop.
 
+    `access` is who may call what (None: everyone all), `certificates` those that HOST:PORT addresses speak TLS with;
+    `insecure` allows addresses that other machines reach without the two.
     `handlers` of other services, by the service's name, are served beside its own; the benchmark's floors are.
+    A unary call that takes `slow_call` seconds is logged, 0 for none. `capabilities` are what GetInfo
+    tells of the settings. `wrap` goes around every handler.
     """
 
     def __init__(
@@ -65,49 +75,99 @@ class Server:
         *,
         scratch_idle_ttl: float = DEFAULT_IDLE_TTL,
         limits: Limits | None = None,
+        access: Access | None = None,
+        certificates: Certificates | None = None,
+        insecure: bool = False,
         handlers: Mapping[str, Handlers] = MappingProxyType({}),
+        slow_call: float = 0.0,
+        capabilities: Collection[str] = (),
+        wrap: Callable[[str, Handlers], Handlers] | None = None,
     ) -> None:
         limits = limits or Limits()
         self._engine = engine
         self._scratch = Scratch(scratch_idle_ttl)
         self._followers = Followers(engine, limits)
-        self._traffic = Traffic(limits.calls)
+        self._access = access
+        self._certificates = certificates
+        self._insecure = insecure
+        self._traffic = Traffic(slow_call, limits.calls)
         services = [MEMORY.full_name, SCRATCH.full_name, STATE_STORE.full_name, ADMIN.full_name]
         self._health = Health(["", *services])
+        self.sources = Sources(
+            engine, self._scratch, self._followers, self._traffic, time.time(), lambda: self._health.serving
+        )
+        """What metrics and probes look at."""
         self._server = grpc.aio.server(options=[*_OPTIONS, ("grpc.max_receive_message_length", limits.request)])
-        methods = Services(engine, self._scratch, self._followers, limits)
+        methods = Services(engine, self._scratch, self._followers, limits, capabilities)
         batches = Batches()
         served = {
-            MEMORY.full_name: method_handlers(MEMORY, methods.memory(), self._traffic, batches),
-            SCRATCH.full_name: method_handlers(SCRATCH, methods.scratch(), self._traffic, batches),
-            STATE_STORE.full_name: method_handlers(STATE_STORE, methods.state_store(), self._traffic, batches),
-            ADMIN.full_name: method_handlers(ADMIN, methods.admin(), self._traffic, batches),
+            MEMORY.full_name: method_handlers(MEMORY, methods.memory(), self._traffic, batches, access),
+            SCRATCH.full_name: method_handlers(SCRATCH, methods.scratch(), self._traffic, batches, access),
+            STATE_STORE.full_name: method_handlers(STATE_STORE, methods.state_store(), self._traffic, batches, access),
+            ADMIN.full_name: method_handlers(ADMIN, methods.admin(), self._traffic, batches, access),
             **handlers,
         }
         for service, its_handlers in served.items():
             # Registered ones are found by name; generic ones are asked one after the other, at each call.
-            self._server.add_registered_method_handlers(service, its_handlers)
+            wrapped = wrap(service, its_handlers) if wrap else its_handlers
+            self._server.add_registered_method_handlers(service, wrapped)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
-        reflection.enable_server_reflection([*services, HEALTH, reflection.SERVICE_NAME], self._server)
+        reflected = [*services, HEALTH, reflection.SERVICE_NAME]
+        if access:
+            serve_reflection(reflected, access, self._server)
+        else:
+            reflection.enable_server_reflection(reflected, self._server)
         self._sweeper: asyncio.Task[None] | None = None
+        self._watcher: asyncio.Task[None] | None = None
 
     def listen(self, address: str) -> str:
         """Listen on HOST:PORT or unix:PATH, and return the address with the port that was taken.
 
         Raises ListenError where that cannot be.
         """
-        if address.startswith("unix:"):
-            _check_socket(address.removeprefix("unix:"))
+        self._check_exposed(address)
         try:
-            port = self._server.add_insecure_port(address)
+            if address.startswith("unix:"):
+                _check_socket(address.removeprefix("unix:"))
+                self._listen_on_socket(address)
+                return address
+            if self._certificates:
+                port = self._server.add_secure_port(address, self._certificates.credentials())
+            else:
+                port = self._server.add_insecure_port(address)
         except RuntimeError as error:
             raise ListenError(f"cannot listen on {address}: {_why(address)}") from error
-        return address if address.startswith("unix:") else f"{address.rpartition(':')[0]}:{port}"
+        return f"{address.rpartition(':')[0]}:{port}"
+
+    def _listen_on_socket(self, address: str) -> None:
+        # The mask is the whole process's, but a socket whose mode is set once it is there could be connected to before.
+        mask = os.umask(_SOCKET_UMASK)
+        try:
+            self._server.add_insecure_port(address)
+        finally:
+            os.umask(mask)
+
+    def _check_exposed(self, address: str) -> None:
+        """Refuse an address that other machines reach where they could read what is sent, or where anyone may call."""
+        known = self._access or (self._certificates and self._certificates.tells_clients)
+        if is_local(address) or (self._certificates and known):
+            return
+        lacks = [] if self._certificates else ["TLS (--tls-cert and --tls-key)"]
+        lacks += [] if known else ["a check of who calls (--token-file, STATEKEEP_TOKEN or --tls-client-ca)"]
+        lacking = " and ".join(lacks)
+        if not self._insecure:
+            raise ListenError(
+                f"cannot listen on {address}: other machines could reach it, and it would be without {lacking}; give"
+                " that, or --insecure where the network is to be trusted"
+            )
+        log.warning("other machines may reach %s, and it is without %s", address, lacking)
 
     async def start(self) -> None:
         """Begin to answer."""
         await self._server.start()
         self._sweeper = asyncio.create_task(self._sweep())
+        if self._access:
+            self._watcher = asyncio.create_task(self._access.watch())
 
     async def stop(self, grace: float) -> None:
         """Drain within `grace` seconds.
@@ -123,10 +183,10 @@ class Server:
             self._traffic.closing = True
             await self._linger(min(grace / 4, LINGER))
         await self._server.stop(max(0.0, ends - asyncio.get_running_loop().time()))
-        if self._sweeper:
-            self._sweeper.cancel()
+        for task in filter(None, (self._sweeper, self._watcher)):
+            task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
-                await self._sweeper
+                await task
         await self._engine.close()
 
     async def _linger(self, longest: float) -> bool:
@@ -157,6 +217,9 @@ class Server:
 
 def _check_socket(path: str) -> None:
     """Refuse a path that is too long, or where a server answers: gRPC would take it away from that."""
+    if "%" in path:
+        # gRPC takes %41 for A: what was looked at would not be what is made.
+        raise ListenError(f"cannot listen on unix:{path}: a socket's path may not hold a percent sign")
     if len(os.fsencode(path)) > _SOCKET_PATH:
         raise ListenError(f"cannot listen on unix:{path}: a socket's path has at most {_SOCKET_PATH} bytes")
     try:

@@ -312,6 +312,18 @@ def test_wrong_use_is_one_line_that_says_what_is_right_and_exit_2(run: Run, comm
 def test_help_names_every_command(run: Run) -> None:
     done = run("--help")
     assert done.code == 0
-    for command in ["serve", "health", "set", "get", "list", "history", "delete", "threads", "events", "branches"]:
+    for command in [
+        "serve",
+        "health",
+        "set",
+        "get",
+        "list",
+        "history",
+        "delete",
+        "threads",
+        "events",
+        "branches",
+        "info",
+    ]:
         assert f"    {command}" in done.out
         assert run(command, "--help").out.startswith(f"usage: statekeep {command}")

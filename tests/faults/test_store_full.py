@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from rpc_support import Stubs, connected, key_of, next_of, refused, scope, set_of, stream_of
 from server_process import ServerProcess
+from statekeep.v1 import admin_pb2 as admin
 from statekeep.v1 import memory_pb2 as memory
 from statekeep.v1.value_pb2 import Value
 
@@ -47,7 +48,10 @@ class SmallFiles:
 
     def limit(self, process: ServerProcess) -> None:
         """Let no file get larger than the largest is."""
-        largest = max(path.stat().st_size for path in self.directory.iterdir())
+        self.limit_to(process, max(path.stat().st_size for path in self.directory.iterdir()))
+
+    def limit_to(self, process: ServerProcess, largest: int) -> None:
+        """Let no file get larger than so many bytes."""
         resource.prlimit(process.process.pid, resource.RLIMIT_FSIZE, (largest, resource.RLIM_INFINITY))
 
     def widen(self, process: ServerProcess) -> None:
@@ -67,6 +71,10 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[SmallDisk |
         pytest.skip("NOT TESTED: no disk can be mounted here; the limit on file sizes stands in for a full one")
     yield SmallDisk(tmp_path)
     subprocess.run(["umount", "-l", str(tmp_path)], check=True, timeout=PATIENCE)
+
+
+def names(disk: SmallDisk | SmallFiles) -> set[str]:
+    return {path.name for path in disk.directory.iterdir() if path.name != "ballast"}
 
 
 def versions(own: Stubs) -> list[int]:
@@ -108,3 +116,27 @@ def test_without_room_writes_are_refused_reads_go_on_and_with_room_all_is_as_bef
         assert versions(own) == [1, 2]
         assert own.memory.Get(key_of("s", "k19")).entry.version == 1
     again.stop()
+
+
+def test_without_room_for_its_copy_a_backup_is_refused_and_leaves_nothing(
+    start_server: StartServer, disk: SmallDisk | SmallFiles
+) -> None:
+    process = start_server("--store", f"sqlite:{disk.directory / 'state.db'}")
+    with connected(process.address) as own:
+        for number in range(8):
+            own.memory.Set(memory.MemorySetRequest(scope=scope("s"), key=f"k{number}", value=Value(json=_LARGE)))
+        before = names(disk)
+        if isinstance(disk, SmallFiles):
+            disk.limit_to(process, 1_000_000)  # the copy is larger
+        else:
+            disk.limit(process)
+        for _ in range(2):
+            refusal = refused("STORE_UNAVAILABLE", own.admin.Backup, admin.AdminBackupRequest())
+            assert "No backup can be made" in refusal.message
+            assert names(disk) == before
+        assert own.memory.Get(key_of("s", "k7")).entry.version == 1
+        disk.widen(process)
+        size = sum(len(message.data) for message in own.admin.Backup(admin.AdminBackupRequest()))
+        assert size > 1_600_000
+        assert own.memory.Set(set_of("s", "k")).entry.version == 1
+        assert names(disk) == before

@@ -333,3 +333,31 @@ def test_a_cancelled_import_leaves_nothing_of_what_it_had(source: Stubs, start_s
         target.state.AppendNextEvent(next_of("t", "mine"))
         assert [event.id for event in events_in(target, "t")] == ["mine"]
     until("nothing is logged as a failure", lambda: "Traceback" not in process.stderr)
+
+
+def test_exports_that_were_cancelled_while_their_client_did_not_read_leave_room_for_as_many(
+    start_server: StartServer, tmp_path: Path
+) -> None:
+    process = start_server("--store", f"sqlite:{tmp_path / 'state.db'}")
+    with connected(process.address) as stubs:
+        for _ in range(10):
+            events = [state.Event(type="note", data=Value(text="x" * 2**14)) for _ in range(64)]
+            stubs.state.AppendEvents(state.AppendEventsRequest(thread_id="t", events=events))
+
+        def all_begin() -> bool:
+            streams = [stubs.admin.Export(admin.AdminExportRequest(all=True), timeout=PATIENCE) for _ in range(32)]
+            try:
+                assert all(next(stream).parts for stream in streams)
+                # Meanwhile each has sent what it can, and waits for its client.
+                call_many(stubs.state.AppendNextEvent, [next_of("other") for _ in range(500)])
+                return True
+            except grpc.RpcError as error:
+                check_refusal(error, "STORE_UNAVAILABLE")
+                return False
+            finally:
+                for stream in streams:
+                    stream.cancel()
+
+        assert all_begin()
+        for _ in range(3):
+            until("the snapshots of those before are closed", all_begin)

@@ -1,10 +1,12 @@
 """config.py: where a setting comes from, and which are refused."""
 
+import tomllib
 from dataclasses import fields
 from pathlib import Path
 
 import pytest
-from statekeep_server.config import ConfigError, Settings, load, seconds, size
+from statekeep_server.addresses import is_local
+from statekeep_server.config import ConfigError, Settings, choose, load, reference, seconds, size, variable
 from statekeep_server.core.journal import Limits
 from statekeep_server.machine import memory_limit
 from statekeep_server.serve import limits_of
@@ -47,7 +49,51 @@ def test_several_addresses_are_taken_from_each_place(file: Path) -> None:
 
 
 def test_an_unknown_variable_of_the_environment_is_passed_over() -> None:
-    assert load({}, {"STATEKEEP_SERVICE_HOST": "10.0.0.1", "GRACE": "x"}, None) == Settings()
+    of_a_platform = {"STATEKEEP_SERVICE_HOST": "10.0.0.1", "STATEKEEP_PORT": "tcp://10.0.0.1:50051", "GRACE": "x"}
+    of_a_client = {"STATEKEEP_ADDRESS": "10.0.0.1:50051", "STATEKEEP_TLS_CA": "ca.pem"}
+    assert load({}, of_a_platform | of_a_client, None) == Settings()
+
+
+@pytest.mark.parametrize(("name", "nearest"), [("LISTN", "LISTEN"), ("SCRATCH_TTL", "SCRATCH_IDLE_TTL")])
+def test_a_variable_that_is_nearly_a_setting_is_refused_with_its_name(name: str, nearest: str) -> None:
+    with pytest.raises(ConfigError, match=f"STATEKEEP_{name}; did you mean STATEKEEP_{nearest}"):
+        load({}, {f"STATEKEEP_{name}": "1"}, None)
+
+
+def test_the_file_may_be_named_in_the_environment_and_a_flag_names_another(file: Path, tmp_path: Path) -> None:
+    file.write_text("grace = 1")
+    other = tmp_path / "other.toml"
+    other.write_text("grace = 2")
+    environment = {"STATEKEEP_CONFIG": str(file)}
+    assert load({}, environment, None).grace == 1
+    assert load({}, environment, other).grace == 2
+    with pytest.raises(ConfigError, match=r"none\.toml cannot be read"):
+        load({}, {"STATEKEEP_CONFIG": str(tmp_path / "none.toml")}, None)
+
+
+def test_every_setting_in_force_says_where_it_came_from(file: Path) -> None:
+    file.write_text("grace = 3")
+    chosen = choose({"store": "sqlite:x.db"}, {"STATEKEEP_LISTEN": "[::1]:0"}, file)
+    assert [one.name for one in chosen] == [setting.name for setting in fields(Settings)]
+    sources = {one.name: one.source for one in chosen}
+    assert sources["store"] == "--store"
+    assert sources["listen"] == "STATEKEEP_LISTEN"
+    assert sources["grace"] == f"{file}: grace"
+    assert sources["scratch_idle_ttl"] == "default"
+
+
+def test_what_is_in_force_is_shown_as_a_file_that_sets_the_same(file: Path) -> None:
+    flags = {"listen": ["[::1]:0", 'unix:/run/a "b".sock'], "grace": "1.5s"}
+    file.write_text("\n".join(one.line() for one in choose(flags, {}, None)))
+    assert load({}, {}, file) == load(flags, {}, None)
+    assert tomllib.loads(file.read_text())["grace"] == 1.5
+
+
+def test_operations_documents_every_setting_as_it_is_declared() -> None:
+    told = reference()
+    assert all(f"`{variable(setting.name)}`" in told for setting in fields(Settings))
+    documented = Path(__file__).parents[2].joinpath("docs/operations.md").read_text()
+    assert told in documented, "run make docs, and commit what it changes"
 
 
 @pytest.mark.parametrize(
@@ -202,6 +248,49 @@ def test_an_empty_variable_of_the_environment_is_refused_by_its_name() -> None:
 def test_settings_are_frozen() -> None:
     with pytest.raises(AttributeError):
         Settings().grace = 1.0
+
+
+def test_a_secret_is_neither_shown_nor_a_flag() -> None:
+    given = {"STATEKEEP_TOKEN": "0123456789-hidden"}
+    assert load({}, given, None).token == "0123456789-hidden"  # noqa: S105 (a test's)
+    assert "hidden" not in repr(load({}, given, None))
+    assert not any("hidden" in one.line() for one in choose({}, given, None))
+    assert "--token " not in reference()
+
+
+@pytest.mark.parametrize("name", ["token", "token_file", "tls_cert", "tls_key", "tls_client_ca"])
+def test_an_empty_variable_never_turns_a_check_off(name: str) -> None:
+    with pytest.raises(ConfigError, match=f"STATEKEEP_{name.upper()}: give "):
+        load({}, {f"STATEKEEP_{name.upper()}": ""}, None)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [("true", True), (" Yes ", True), ("1", True), (True, True), ("false", False), ("NO", False), ("0", False)],
+)
+def test_insecure_takes_true_or_false(given: object, expected: bool) -> None:
+    assert load({"insecure": given}, {}, None).insecure is expected
+
+
+@pytest.mark.parametrize("given", ["", "maybe", 1, []])
+def test_insecure_takes_nothing_else(given: object) -> None:
+    with pytest.raises(ConfigError, match="--insecure: give true or false"):
+        load({"insecure": given}, {}, None)
+
+
+@pytest.mark.parametrize(
+    "address", ["127.0.0.1:0", "127.9.9.9:1", "[::1]:0", "localhost:0", "LOCALHOST:1", "[::ffff:127.0.0.1]:1", "unix:x"]
+)
+def test_an_address_that_only_this_machine_reaches_is_told(address: str) -> None:
+    assert is_local(address)
+
+
+@pytest.mark.parametrize(
+    "address",
+    ["0.0.0.0:0", "[::]:0", "10.0.0.1:1", "[::ffff:10.0.0.1]:1", "db.example:1", "0:1", "localhost.example:1"],
+)
+def test_any_other_address_counts_as_within_reach_of_others(address: str) -> None:
+    assert not is_local(address)
 
 
 @pytest.mark.parametrize(

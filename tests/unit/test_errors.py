@@ -36,6 +36,7 @@ CONTRACT = {
     "INSTANCE_ATTACHED": grpc.StatusCode.FAILED_PRECONDITION,
     "UNAUTHENTICATED": grpc.StatusCode.UNAUTHENTICATED,
     "PERMISSION_DENIED": grpc.StatusCode.PERMISSION_DENIED,
+    "NOT_SUPPORTED": grpc.StatusCode.UNIMPLEMENTED,
 }
 LONGEST_ID = "\U0001f4be" * 64
 BRACES = "{x} {0} {} {{y}} {thread} %s {branch!r:>9}"

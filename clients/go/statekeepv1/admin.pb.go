@@ -9,6 +9,7 @@ package statekeepv1
 import (
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
+	durationpb "google.golang.org/protobuf/types/known/durationpb"
 	timestamppb "google.golang.org/protobuf/types/known/timestamppb"
 	reflect "reflect"
 	sync "sync"
@@ -1062,11 +1063,290 @@ func (*ImportedPartition_Scope) isImportedPartition_Name() {}
 
 func (*ImportedPartition_ThreadId) isImportedPartition_Name() {}
 
+type AdminBackupRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdminBackupRequest) Reset() {
+	*x = AdminBackupRequest{}
+	mi := &file_statekeep_v1_admin_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdminBackupRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdminBackupRequest) ProtoMessage() {}
+
+func (x *AdminBackupRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_statekeep_v1_admin_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdminBackupRequest.ProtoReflect.Descriptor instead.
+func (*AdminBackupRequest) Descriptor() ([]byte, []int) {
+	return file_statekeep_v1_admin_proto_rawDescGZIP(), []int{11}
+}
+
+// First those without data, while the copy is made; then those with it.
+type AdminBackupResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// The next bytes of the copy, at most 256 KiB less what the message itself takes.
+	Data []byte `protobuf:"bytes,1,opt,name=data,proto3" json:"data,omitempty"`
+	// How many bytes the copy has, the same in every message. A copy is whole where so many came and the stream ended OK.
+	Size int64 `protobuf:"varint,2,opt,name=size,proto3" json:"size,omitempty"`
+	// How many of them the server has copied.
+	Copied        int64 `protobuf:"varint,3,opt,name=copied,proto3" json:"copied,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdminBackupResponse) Reset() {
+	*x = AdminBackupResponse{}
+	mi := &file_statekeep_v1_admin_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdminBackupResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdminBackupResponse) ProtoMessage() {}
+
+func (x *AdminBackupResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_statekeep_v1_admin_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdminBackupResponse.ProtoReflect.Descriptor instead.
+func (*AdminBackupResponse) Descriptor() ([]byte, []int) {
+	return file_statekeep_v1_admin_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *AdminBackupResponse) GetData() []byte {
+	if x != nil {
+		return x.Data
+	}
+	return nil
+}
+
+func (x *AdminBackupResponse) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *AdminBackupResponse) GetCopied() int64 {
+	if x != nil {
+		return x.Copied
+	}
+	return 0
+}
+
+type AdminGetInfoRequest struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdminGetInfoRequest) Reset() {
+	*x = AdminGetInfoRequest{}
+	mi := &file_statekeep_v1_admin_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdminGetInfoRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdminGetInfoRequest) ProtoMessage() {}
+
+func (x *AdminGetInfoRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_statekeep_v1_admin_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdminGetInfoRequest.ProtoReflect.Descriptor instead.
+func (*AdminGetInfoRequest) Descriptor() ([]byte, []int) {
+	return file_statekeep_v1_admin_proto_rawDescGZIP(), []int{13}
+}
+
+type AdminGetInfoResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Of the server, such as 0.1.0.
+	Version string `protobuf:"bytes,1,opt,name=version,proto3" json:"version,omitempty"`
+	// What keeps Memory and StateStore, as in the store's URL: memory, sqlite.
+	Engine    string                 `protobuf:"bytes,2,opt,name=engine,proto3" json:"engine,omitempty"`
+	StartTime *timestamppb.Timestamp `protobuf:"bytes,3,opt,name=start_time,json=startTime,proto3" json:"start_time,omitempty"`
+	Uptime    *durationpb.Duration   `protobuf:"bytes,4,opt,name=uptime,proto3" json:"uptime,omitempty"`
+	// The limits in force, sorted by name.
+	Limits []*InfoLimit `protobuf:"bytes,5,rep,name=limits,proto3" json:"limits,omitempty"`
+	// What not every server can, sorted: durable (what is kept outlives the process), and the names that later servers
+	// add. One that is not listed is not there, or turned off.
+	Capabilities  []string `protobuf:"bytes,6,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AdminGetInfoResponse) Reset() {
+	*x = AdminGetInfoResponse{}
+	mi := &file_statekeep_v1_admin_proto_msgTypes[14]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AdminGetInfoResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AdminGetInfoResponse) ProtoMessage() {}
+
+func (x *AdminGetInfoResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_statekeep_v1_admin_proto_msgTypes[14]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AdminGetInfoResponse.ProtoReflect.Descriptor instead.
+func (*AdminGetInfoResponse) Descriptor() ([]byte, []int) {
+	return file_statekeep_v1_admin_proto_rawDescGZIP(), []int{14}
+}
+
+func (x *AdminGetInfoResponse) GetVersion() string {
+	if x != nil {
+		return x.Version
+	}
+	return ""
+}
+
+func (x *AdminGetInfoResponse) GetEngine() string {
+	if x != nil {
+		return x.Engine
+	}
+	return ""
+}
+
+func (x *AdminGetInfoResponse) GetStartTime() *timestamppb.Timestamp {
+	if x != nil {
+		return x.StartTime
+	}
+	return nil
+}
+
+func (x *AdminGetInfoResponse) GetUptime() *durationpb.Duration {
+	if x != nil {
+		return x.Uptime
+	}
+	return nil
+}
+
+func (x *AdminGetInfoResponse) GetLimits() []*InfoLimit {
+	if x != nil {
+		return x.Limits
+	}
+	return nil
+}
+
+func (x *AdminGetInfoResponse) GetCapabilities() []string {
+	if x != nil {
+		return x.Capabilities
+	}
+	return nil
+}
+
+type InfoLimit struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Such as record: the size of a record, in bytes.
+	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	// In bytes, seconds, or how many.
+	Value         float64 `protobuf:"fixed64,2,opt,name=value,proto3" json:"value,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *InfoLimit) Reset() {
+	*x = InfoLimit{}
+	mi := &file_statekeep_v1_admin_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *InfoLimit) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*InfoLimit) ProtoMessage() {}
+
+func (x *InfoLimit) ProtoReflect() protoreflect.Message {
+	mi := &file_statekeep_v1_admin_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use InfoLimit.ProtoReflect.Descriptor instead.
+func (*InfoLimit) Descriptor() ([]byte, []int) {
+	return file_statekeep_v1_admin_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *InfoLimit) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *InfoLimit) GetValue() float64 {
+	if x != nil {
+		return x.Value
+	}
+	return 0
+}
+
 var File_statekeep_v1_admin_proto protoreflect.FileDescriptor
 
 const file_statekeep_v1_admin_proto_rawDesc = "" +
 	"\n" +
-	"\x18statekeep/v1/admin.proto\x12\fstatekeep.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19statekeep/v1/memory.proto\x1a\x1estatekeep/v1/state_store.proto\"\x81\x01\n" +
+	"\x18statekeep/v1/admin.proto\x12\fstatekeep.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19statekeep/v1/memory.proto\x1a\x1estatekeep/v1/state_store.proto\"\x81\x01\n" +
 	"\x12AdminExportRequest\x12\x1d\n" +
 	"\tthread_id\x18\x01 \x01(\tH\x00R\bthreadId\x12+\n" +
 	"\x05scope\x18\x02 \x01(\v2\x13.statekeep.v1.ScopeH\x00R\x05scope\x12\x12\n" +
@@ -1128,7 +1408,24 @@ const file_statekeep_v1_admin_proto_rawDesc = "" +
 	"\tthread_id\x18\x02 \x01(\tH\x00R\bthreadId\x125\n" +
 	"\aoutcome\x18\x03 \x01(\x0e2\x1b.statekeep.v1.ImportOutcomeR\aoutcome\x12\x18\n" +
 	"\arecords\x18\x04 \x01(\x03R\arecordsB\x06\n" +
-	"\x04name*\xa6\x01\n" +
+	"\x04name\"\x14\n" +
+	"\x12AdminBackupRequest\"U\n" +
+	"\x13AdminBackupResponse\x12\x12\n" +
+	"\x04data\x18\x01 \x01(\fR\x04data\x12\x12\n" +
+	"\x04size\x18\x02 \x01(\x03R\x04size\x12\x16\n" +
+	"\x06copied\x18\x03 \x01(\x03R\x06copied\"\x15\n" +
+	"\x13AdminGetInfoRequest\"\x8b\x02\n" +
+	"\x14AdminGetInfoResponse\x12\x18\n" +
+	"\aversion\x18\x01 \x01(\tR\aversion\x12\x16\n" +
+	"\x06engine\x18\x02 \x01(\tR\x06engine\x129\n" +
+	"\n" +
+	"start_time\x18\x03 \x01(\v2\x1a.google.protobuf.TimestampR\tstartTime\x121\n" +
+	"\x06uptime\x18\x04 \x01(\v2\x19.google.protobuf.DurationR\x06uptime\x12/\n" +
+	"\x06limits\x18\x05 \x03(\v2\x17.statekeep.v1.InfoLimitR\x06limits\x12\"\n" +
+	"\fcapabilities\x18\x06 \x03(\tR\fcapabilities\"5\n" +
+	"\tInfoLimit\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\x01R\x05value*\xa6\x01\n" +
 	"\aLogKind\x12\x18\n" +
 	"\x14LOG_KIND_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fLOG_KIND_KEY\x10\x01\x12\x13\n" +
@@ -1141,10 +1438,12 @@ const file_statekeep_v1_admin_proto_rawDesc = "" +
 	"\x1aIMPORT_OUTCOME_UNSPECIFIED\x10\x00\x12\x1b\n" +
 	"\x17IMPORT_OUTCOME_RESTORED\x10\x01\x12\x1c\n" +
 	"\x18IMPORT_OUTCOME_UNCHANGED\x10\x02\x12\x1a\n" +
-	"\x16IMPORT_OUTCOME_SKIPPED\x10\x032\xab\x01\n" +
+	"\x16IMPORT_OUTCOME_SKIPPED\x10\x032\xce\x02\n" +
 	"\x05Admin\x12O\n" +
 	"\x06Export\x12 .statekeep.v1.AdminExportRequest\x1a!.statekeep.v1.AdminExportResponse0\x01\x12Q\n" +
-	"\x06Import\x12 .statekeep.v1.AdminImportRequest\x1a!.statekeep.v1.AdminImportResponse(\x010\x01b\x06proto3"
+	"\x06Import\x12 .statekeep.v1.AdminImportRequest\x1a!.statekeep.v1.AdminImportResponse(\x010\x01\x12O\n" +
+	"\x06Backup\x12 .statekeep.v1.AdminBackupRequest\x1a!.statekeep.v1.AdminBackupResponse0\x01\x12P\n" +
+	"\aGetInfo\x12!.statekeep.v1.AdminGetInfoRequest\x1a\".statekeep.v1.AdminGetInfoResponseb\x06proto3"
 
 var (
 	file_statekeep_v1_admin_proto_rawDescOnce sync.Once
@@ -1159,7 +1458,7 @@ func file_statekeep_v1_admin_proto_rawDescGZIP() []byte {
 }
 
 var file_statekeep_v1_admin_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_statekeep_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_statekeep_v1_admin_proto_msgTypes = make([]protoimpl.MessageInfo, 16)
 var file_statekeep_v1_admin_proto_goTypes = []any{
 	(LogKind)(0),                  // 0: statekeep.v1.LogKind
 	(ImportOutcome)(0),            // 1: statekeep.v1.ImportOutcome
@@ -1174,44 +1473,57 @@ var file_statekeep_v1_admin_proto_goTypes = []any{
 	(*ExportedAnswer)(nil),        // 10: statekeep.v1.ExportedAnswer
 	(*ExportedEnd)(nil),           // 11: statekeep.v1.ExportedEnd
 	(*ImportedPartition)(nil),     // 12: statekeep.v1.ImportedPartition
-	(*Scope)(nil),                 // 13: statekeep.v1.Scope
-	(*MemoryEntry)(nil),           // 14: statekeep.v1.MemoryEntry
-	(*Event)(nil),                 // 15: statekeep.v1.Event
-	(*Checkpoint)(nil),            // 16: statekeep.v1.Checkpoint
-	(*Branch)(nil),                // 17: statekeep.v1.Branch
-	(*timestamppb.Timestamp)(nil), // 18: google.protobuf.Timestamp
-	(*MemoryPurgeRecord)(nil),     // 19: statekeep.v1.MemoryPurgeRecord
+	(*AdminBackupRequest)(nil),    // 13: statekeep.v1.AdminBackupRequest
+	(*AdminBackupResponse)(nil),   // 14: statekeep.v1.AdminBackupResponse
+	(*AdminGetInfoRequest)(nil),   // 15: statekeep.v1.AdminGetInfoRequest
+	(*AdminGetInfoResponse)(nil),  // 16: statekeep.v1.AdminGetInfoResponse
+	(*InfoLimit)(nil),             // 17: statekeep.v1.InfoLimit
+	(*Scope)(nil),                 // 18: statekeep.v1.Scope
+	(*MemoryEntry)(nil),           // 19: statekeep.v1.MemoryEntry
+	(*Event)(nil),                 // 20: statekeep.v1.Event
+	(*Checkpoint)(nil),            // 21: statekeep.v1.Checkpoint
+	(*Branch)(nil),                // 22: statekeep.v1.Branch
+	(*timestamppb.Timestamp)(nil), // 23: google.protobuf.Timestamp
+	(*MemoryPurgeRecord)(nil),     // 24: statekeep.v1.MemoryPurgeRecord
+	(*durationpb.Duration)(nil),   // 25: google.protobuf.Duration
 }
 var file_statekeep_v1_admin_proto_depIdxs = []int32{
-	13, // 0: statekeep.v1.AdminExportRequest.scope:type_name -> statekeep.v1.Scope
+	18, // 0: statekeep.v1.AdminExportRequest.scope:type_name -> statekeep.v1.Scope
 	6,  // 1: statekeep.v1.AdminExportResponse.parts:type_name -> statekeep.v1.ExportedPart
 	6,  // 2: statekeep.v1.AdminImportRequest.parts:type_name -> statekeep.v1.ExportedPart
 	12, // 3: statekeep.v1.AdminImportResponse.partitions:type_name -> statekeep.v1.ImportedPartition
 	7,  // 4: statekeep.v1.ExportedPart.partition:type_name -> statekeep.v1.ExportedPartition
 	8,  // 5: statekeep.v1.ExportedPart.log:type_name -> statekeep.v1.ExportedLog
-	14, // 6: statekeep.v1.ExportedPart.entry:type_name -> statekeep.v1.MemoryEntry
+	19, // 6: statekeep.v1.ExportedPart.entry:type_name -> statekeep.v1.MemoryEntry
 	9,  // 7: statekeep.v1.ExportedPart.purge:type_name -> statekeep.v1.ExportedPurge
 	10, // 8: statekeep.v1.ExportedPart.answer:type_name -> statekeep.v1.ExportedAnswer
-	15, // 9: statekeep.v1.ExportedPart.event:type_name -> statekeep.v1.Event
-	16, // 10: statekeep.v1.ExportedPart.checkpoint:type_name -> statekeep.v1.Checkpoint
-	17, // 11: statekeep.v1.ExportedPart.branch:type_name -> statekeep.v1.Branch
+	20, // 9: statekeep.v1.ExportedPart.event:type_name -> statekeep.v1.Event
+	21, // 10: statekeep.v1.ExportedPart.checkpoint:type_name -> statekeep.v1.Checkpoint
+	22, // 11: statekeep.v1.ExportedPart.branch:type_name -> statekeep.v1.Branch
 	11, // 12: statekeep.v1.ExportedPart.end:type_name -> statekeep.v1.ExportedEnd
-	13, // 13: statekeep.v1.ExportedPartition.scope:type_name -> statekeep.v1.Scope
-	18, // 14: statekeep.v1.ExportedPartition.create_time:type_name -> google.protobuf.Timestamp
-	18, // 15: statekeep.v1.ExportedPartition.update_time:type_name -> google.protobuf.Timestamp
+	18, // 13: statekeep.v1.ExportedPartition.scope:type_name -> statekeep.v1.Scope
+	23, // 14: statekeep.v1.ExportedPartition.create_time:type_name -> google.protobuf.Timestamp
+	23, // 15: statekeep.v1.ExportedPartition.update_time:type_name -> google.protobuf.Timestamp
 	0,  // 16: statekeep.v1.ExportedLog.kind:type_name -> statekeep.v1.LogKind
-	19, // 17: statekeep.v1.ExportedPurge.purge:type_name -> statekeep.v1.MemoryPurgeRecord
-	13, // 18: statekeep.v1.ImportedPartition.scope:type_name -> statekeep.v1.Scope
+	24, // 17: statekeep.v1.ExportedPurge.purge:type_name -> statekeep.v1.MemoryPurgeRecord
+	18, // 18: statekeep.v1.ImportedPartition.scope:type_name -> statekeep.v1.Scope
 	1,  // 19: statekeep.v1.ImportedPartition.outcome:type_name -> statekeep.v1.ImportOutcome
-	2,  // 20: statekeep.v1.Admin.Export:input_type -> statekeep.v1.AdminExportRequest
-	4,  // 21: statekeep.v1.Admin.Import:input_type -> statekeep.v1.AdminImportRequest
-	3,  // 22: statekeep.v1.Admin.Export:output_type -> statekeep.v1.AdminExportResponse
-	5,  // 23: statekeep.v1.Admin.Import:output_type -> statekeep.v1.AdminImportResponse
-	22, // [22:24] is the sub-list for method output_type
-	20, // [20:22] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	23, // 20: statekeep.v1.AdminGetInfoResponse.start_time:type_name -> google.protobuf.Timestamp
+	25, // 21: statekeep.v1.AdminGetInfoResponse.uptime:type_name -> google.protobuf.Duration
+	17, // 22: statekeep.v1.AdminGetInfoResponse.limits:type_name -> statekeep.v1.InfoLimit
+	2,  // 23: statekeep.v1.Admin.Export:input_type -> statekeep.v1.AdminExportRequest
+	4,  // 24: statekeep.v1.Admin.Import:input_type -> statekeep.v1.AdminImportRequest
+	13, // 25: statekeep.v1.Admin.Backup:input_type -> statekeep.v1.AdminBackupRequest
+	15, // 26: statekeep.v1.Admin.GetInfo:input_type -> statekeep.v1.AdminGetInfoRequest
+	3,  // 27: statekeep.v1.Admin.Export:output_type -> statekeep.v1.AdminExportResponse
+	5,  // 28: statekeep.v1.Admin.Import:output_type -> statekeep.v1.AdminImportResponse
+	14, // 29: statekeep.v1.Admin.Backup:output_type -> statekeep.v1.AdminBackupResponse
+	16, // 30: statekeep.v1.Admin.GetInfo:output_type -> statekeep.v1.AdminGetInfoResponse
+	27, // [27:31] is the sub-list for method output_type
+	23, // [23:27] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_statekeep_v1_admin_proto_init() }
@@ -1251,7 +1563,7 @@ func file_statekeep_v1_admin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_statekeep_v1_admin_proto_rawDesc), len(file_statekeep_v1_admin_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   11,
+			NumMessages:   16,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -19,15 +19,18 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	Admin_Export_FullMethodName = "/statekeep.v1.Admin/Export"
-	Admin_Import_FullMethodName = "/statekeep.v1.Admin/Import"
+	Admin_Export_FullMethodName  = "/statekeep.v1.Admin/Export"
+	Admin_Import_FullMethodName  = "/statekeep.v1.Admin/Import"
+	Admin_Backup_FullMethodName  = "/statekeep.v1.Admin/Backup"
+	Admin_GetInfo_FullMethodName = "/statekeep.v1.Admin/GetInfo"
 )
 
 // AdminClient is the client API for Admin service.
 //
 // For semantics around ctx use and closing/ending streaming RPCs, please refer to https://pkg.go.dev/google.golang.org/grpc/?tab=doc#ClientConn.NewStream.
 //
-// Admin is for who runs a server: it moves what is kept, whole, from one server to another or to a file.
+// Admin is for who runs a server: it moves what is kept, whole, from one server to another or to a file, and backs up
+// the file that a server keeps it in.
 type AdminClient interface {
 	// Streams scopes and threads with all there is of them, scopes first, each kind sorted. Each is as it was at one
 	// moment, whatever is written meanwhile; two of them need not be of the same moment. What has expired is left out.
@@ -38,6 +41,14 @@ type AdminClient interface {
 	// and may be sent again. One that is there already with all that the stream brings is left as it is; any other
 	// one of its name is ALREADY_EXISTS, PARTITION_EXISTS, unless skip_existing.
 	Import(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[AdminImportRequest, AdminImportResponse], error)
+	// Streams a copy of the server's file as it was at one moment, all scopes and threads together, which a server opens
+	// as its own. Others read and write meanwhile. The copy is made whole in a temporary file beside the server's own, and
+	// checked, before its first byte is sent. One at a time: a second is RESOURCE_EXHAUSTED, LIMIT_REACHED. A server that
+	// keeps nothing in a file: UNIMPLEMENTED, NOT_SUPPORTED. No room for the copy, or a damaged file: UNAVAILABLE,
+	// STORE_UNAVAILABLE.
+	Backup(ctx context.Context, in *AdminBackupRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[AdminBackupResponse], error)
+	// Tells what the server is, and what it takes.
+	GetInfo(ctx context.Context, in *AdminGetInfoRequest, opts ...grpc.CallOption) (*AdminGetInfoResponse, error)
 }
 
 type adminClient struct {
@@ -80,11 +91,41 @@ func (c *adminClient) Import(ctx context.Context, opts ...grpc.CallOption) (grpc
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Admin_ImportClient = grpc.BidiStreamingClient[AdminImportRequest, AdminImportResponse]
 
+func (c *adminClient) Backup(ctx context.Context, in *AdminBackupRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[AdminBackupResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &Admin_ServiceDesc.Streams[2], Admin_Backup_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[AdminBackupRequest, AdminBackupResponse]{ClientStream: stream}
+	if err := x.ClientStream.SendMsg(in); err != nil {
+		return nil, err
+	}
+	if err := x.ClientStream.CloseSend(); err != nil {
+		return nil, err
+	}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Admin_BackupClient = grpc.ServerStreamingClient[AdminBackupResponse]
+
+func (c *adminClient) GetInfo(ctx context.Context, in *AdminGetInfoRequest, opts ...grpc.CallOption) (*AdminGetInfoResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(AdminGetInfoResponse)
+	err := c.cc.Invoke(ctx, Admin_GetInfo_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // AdminServer is the server API for Admin service.
 // All implementations must embed UnimplementedAdminServer
 // for forward compatibility.
 //
-// Admin is for who runs a server: it moves what is kept, whole, from one server to another or to a file.
+// Admin is for who runs a server: it moves what is kept, whole, from one server to another or to a file, and backs up
+// the file that a server keeps it in.
 type AdminServer interface {
 	// Streams scopes and threads with all there is of them, scopes first, each kind sorted. Each is as it was at one
 	// moment, whatever is written meanwhile; two of them need not be of the same moment. What has expired is left out.
@@ -95,6 +136,14 @@ type AdminServer interface {
 	// and may be sent again. One that is there already with all that the stream brings is left as it is; any other
 	// one of its name is ALREADY_EXISTS, PARTITION_EXISTS, unless skip_existing.
 	Import(grpc.BidiStreamingServer[AdminImportRequest, AdminImportResponse]) error
+	// Streams a copy of the server's file as it was at one moment, all scopes and threads together, which a server opens
+	// as its own. Others read and write meanwhile. The copy is made whole in a temporary file beside the server's own, and
+	// checked, before its first byte is sent. One at a time: a second is RESOURCE_EXHAUSTED, LIMIT_REACHED. A server that
+	// keeps nothing in a file: UNIMPLEMENTED, NOT_SUPPORTED. No room for the copy, or a damaged file: UNAVAILABLE,
+	// STORE_UNAVAILABLE.
+	Backup(*AdminBackupRequest, grpc.ServerStreamingServer[AdminBackupResponse]) error
+	// Tells what the server is, and what it takes.
+	GetInfo(context.Context, *AdminGetInfoRequest) (*AdminGetInfoResponse, error)
 	mustEmbedUnimplementedAdminServer()
 }
 
@@ -110,6 +159,12 @@ func (UnimplementedAdminServer) Export(*AdminExportRequest, grpc.ServerStreaming
 }
 func (UnimplementedAdminServer) Import(grpc.BidiStreamingServer[AdminImportRequest, AdminImportResponse]) error {
 	return status.Error(codes.Unimplemented, "method Import not implemented")
+}
+func (UnimplementedAdminServer) Backup(*AdminBackupRequest, grpc.ServerStreamingServer[AdminBackupResponse]) error {
+	return status.Error(codes.Unimplemented, "method Backup not implemented")
+}
+func (UnimplementedAdminServer) GetInfo(context.Context, *AdminGetInfoRequest) (*AdminGetInfoResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetInfo not implemented")
 }
 func (UnimplementedAdminServer) mustEmbedUnimplementedAdminServer() {}
 func (UnimplementedAdminServer) testEmbeddedByValue()               {}
@@ -150,13 +205,47 @@ func _Admin_Import_Handler(srv interface{}, stream grpc.ServerStream) error {
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Admin_ImportServer = grpc.BidiStreamingServer[AdminImportRequest, AdminImportResponse]
 
+func _Admin_Backup_Handler(srv interface{}, stream grpc.ServerStream) error {
+	m := new(AdminBackupRequest)
+	if err := stream.RecvMsg(m); err != nil {
+		return err
+	}
+	return srv.(AdminServer).Backup(m, &grpc.GenericServerStream[AdminBackupRequest, AdminBackupResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type Admin_BackupServer = grpc.ServerStreamingServer[AdminBackupResponse]
+
+func _Admin_GetInfo_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(AdminGetInfoRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(AdminServer).GetInfo(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Admin_GetInfo_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(AdminServer).GetInfo(ctx, req.(*AdminGetInfoRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // Admin_ServiceDesc is the grpc.ServiceDesc for Admin service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
 var Admin_ServiceDesc = grpc.ServiceDesc{
 	ServiceName: "statekeep.v1.Admin",
 	HandlerType: (*AdminServer)(nil),
-	Methods:     []grpc.MethodDesc{},
+	Methods: []grpc.MethodDesc{
+		{
+			MethodName: "GetInfo",
+			Handler:    _Admin_GetInfo_Handler,
+		},
+	},
 	Streams: []grpc.StreamDesc{
 		{
 			StreamName:    "Export",
@@ -168,6 +257,11 @@ var Admin_ServiceDesc = grpc.ServiceDesc{
 			Handler:       _Admin_Import_Handler,
 			ServerStreams: true,
 			ClientStreams: true,
+		},
+		{
+			StreamName:    "Backup",
+			Handler:       _Admin_Backup_Handler,
+			ServerStreams: true,
 		},
 	},
 	Metadata: "statekeep/v1/admin.proto",

@@ -1,10 +1,11 @@
-"""Admin as a client sees it: scopes and threads, whole, to a file and from one."""
+"""Admin as a client sees it: scopes and threads, whole, to a file and from one, and the server's file itself."""
 
 # ruff: noqa: ASYNC109 # the timeout is gRPC's own deadline, which the server sees too
 
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import MappingProxyType
 from typing import Any, BinaryIO, Literal
 
 import grpc
@@ -13,10 +14,10 @@ from statekeep import _sync
 from statekeep._building import build
 from statekeep._calls import Calls
 from statekeep._export_file import Line, Writer, read
-from statekeep._messages import scope_message
+from statekeep._messages import scope_message, time_of
 from statekeep._waiting import Messages
-from statekeep.errors import ExportFileError, StatekeepError, UsageError
-from statekeep.records import Exported, Imported, Progress, ScopeType
+from statekeep.errors import ExportFileError, InternalError, StatekeepError, UsageError
+from statekeep.records import Exported, Imported, Progress, ScopeType, ServerInfo
 from statekeep.v1 import admin_pb2, memory_pb2
 
 _BATCH = 256 * 2**10  # bytes of lines that one message of an import is made of
@@ -28,7 +29,7 @@ Report = Callable[[Progress], None]
 
 
 class AsyncAdmin:
-    """Moves scopes and threads, whole, between servers and files.
+    """Moves scopes and threads, whole, between servers and files, and backs up a server's own file.
 
     Every ``timeout`` is in seconds, for the whole of it; None is none. Every call may raise a
     :class:`statekeep.StatekeepError`; what fails midway is not tried again by itself.
@@ -117,6 +118,53 @@ class AsyncAdmin:
         if source.error:
             raise source.error
         return Imported(done.restored, done.records, done.unchanged, tuple(done.skipped))
+
+    async def backup(self, file: BinaryIO, *, progress: Report | None = None, timeout: float | None = None) -> int:
+        """Writes a copy of the server's own file, all scopes and threads as they were at one moment.
+
+        Another server can be started on it: see docs/operations.md. Where this fails, what was written is no backup.
+
+        Args:
+            file: Opened for bytes. It is written to between two messages, on the event loop where there is one.
+            progress: Called as it goes on.
+            timeout: Seconds.
+
+        Returns:
+            How many bytes were written.
+
+        Raises:
+            NotSupportedError: The server keeps nothing in a file. Export everything instead.
+            LimitReachedError: Another backup is under way.
+            StoreUnavailableError: The server has no room for the copy that it makes, or its file is damaged.
+        """
+        written = size = 0
+        with self._stream(self._stub.Backup, admin_pb2.AdminBackupRequest(), timeout) as messages:
+            while (message := await messages.next()) is not None:
+                file.write(message.data)
+                written += len(message.data)
+                size = message.size
+                if progress:
+                    doing: Literal["copy", "backup"] = "backup" if written else "copy"
+                    progress(Progress(doing, 0, 0, written or message.copied, size))
+        if not 0 < written == size:
+            raise InternalError(f"the server sent {written} of {size} bytes, and no error")
+        return written
+
+    async def info(self, *, timeout: float | None = None) -> ServerInfo:
+        """What the server is, and what it takes: its version, engine, limits, how long it is up.
+
+        Args:
+            timeout: Seconds; None is the client's.
+        """
+        answer = await self._calls.answer(self._stub.GetInfo, admin_pb2.AdminGetInfoRequest(), timeout)
+        return ServerInfo(
+            version=answer.version,
+            engine=answer.engine,
+            start_time=time_of(answer.start_time),
+            uptime=answer.uptime.ToTimedelta(),
+            limits=MappingProxyType({limit.name: limit.value for limit in answer.limits}),
+            capabilities=frozenset(answer.capabilities),
+        )
 
     @contextmanager
     def _stream(self, method: Any, request: Any, timeout: float | None) -> Iterator[Messages[Any]]:
@@ -235,3 +283,5 @@ class Admin:
 
     export = _sync.call(AsyncAdmin.export)
     import_ = _sync.call(AsyncAdmin.import_)
+    backup = _sync.call(AsyncAdmin.backup)
+    info = _sync.call(AsyncAdmin.info)

@@ -66,7 +66,7 @@ class Client(Connected):
         memory: Versioned values under keys.
         scratch: Values that live as long as an instance.
         state: Threads of events, checkpoints and branches.
-        admin: What is kept, whole: export and import.
+        admin: What is kept, whole: export, import and backup; and what the server is.
         connection: The channel with its stubs, for calls of your own. They too are retried on UNAVAILABLE
             (not over a ``channel=`` of your own), and so a write needs an id of its own: see its class.
     """
@@ -90,7 +90,7 @@ class Client(Connected):
 
     @property
     def admin(self) -> Admin:
-        """What is kept, whole: export and import."""
+        """What is kept, whole: export and import; and what the server is."""
         return Admin(self._calls)
 
     def wait_until_ready(self, timeout: float | None = None) -> None:
@@ -132,7 +132,7 @@ class AsyncClient(Connected):
 
     @property
     def admin(self) -> AsyncAdmin:
-        """What is kept, whole: export and import."""
+        """What is kept, whole: export and import; and what the server is."""
         return AsyncAdmin(self._calls)
 
     async def wait_until_ready(self, timeout: float | None = None) -> None:

@@ -189,6 +189,10 @@ class UnimplementedError(StatekeepError):
     default_code = StatusCode.UNIMPLEMENTED
 
 
+class NotSupportedError(UnimplementedError):
+    """The server, as it was started, has not what the request needs, such as a file to back up."""
+
+
 class InternalError(StatekeepError):
     """The server, or gRPC, is at fault."""
 
@@ -245,6 +249,7 @@ BY_REASON: Mapping[str, type[StatekeepError]] = {
     "INSTANCE_ATTACHED": InstanceAttachedError,
     "UNAUTHENTICATED": UnauthenticatedError,
     "PERMISSION_DENIED": PermissionDeniedError,
+    "NOT_SUPPORTED": NotSupportedError,
 }
 
 # For a reason this client does not know yet, and for what gRPC itself answers.

@@ -262,12 +262,17 @@ class DeletedThread:
 
 
 class Progress(NamedTuple):
-    """How far an export or import has come: what it does, and the partitions, records and bytes so far."""
+    """How far an export, import or backup has come: what it does, and the partitions, records and bytes so far.
 
-    doing: Literal["export", "check", "import"]
+    ``total`` is how many bytes there are, 0 where that is not known. A backup counts bytes alone: in ``copy`` those
+    that the server copied, then in ``backup`` those that came here.
+    """
+
+    doing: Literal["export", "check", "import", "copy", "backup"]
     partitions: int
     records: int
     size: int
+    total: int = 0
 
 
 class Exported(NamedTuple):
@@ -289,3 +294,19 @@ class Imported(NamedTuple):
     records: int
     unchanged: int
     skipped: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ServerInfo:
+    """What a server is, and what it takes.
+
+    ``engine`` is what keeps its state, such as ``"sqlite"``. ``limits`` are those in force, by name, in bytes, seconds,
+    or how many. ``capabilities`` are what not every server can, such as ``"durable"``: what is kept outlives it.
+    """
+
+    version: str
+    engine: str
+    start_time: datetime
+    uptime: timedelta
+    limits: Mapping[str, float]
+    capabilities: frozenset[str]

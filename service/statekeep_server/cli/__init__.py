@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from importlib.metadata import version
 from typing import NoReturn
 
-from statekeep_server.cli import memory, moving, serving, threads
+from statekeep_server.cli import backup, info, memory, moving, serving, threads
 
 WRONG_USE = 2
 
 _EPILOG = """\
-The commands talk to the server at --address, STATEKEEP_ADDRESS, or 127.0.0.1:50051, with the token in STATEKEEP_TOKEN.
+The commands talk to the server at --address, STATEKEEP_ADDRESS, or 127.0.0.1:50051, with the token in STATEKEEP_TOKEN,
+and with TLS where --tls or another of its options says so.
 Exit codes: 0 done; 1 it failed, or what was asked for is not there; 2 wrong use; 130 ended by Ctrl-C.
 """
 
@@ -31,7 +32,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--version", action="version", version=f"statekeep {version('statekeep')}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    for module in (serving, memory, threads, moving):
+    for module in (serving, memory, threads, moving, backup, info):
         module.add(commands)
     options = parser.parse_args(arguments)
     # gRPC would write to stderr, in its own form, what the commands say in one line.

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 _EVERY = 0.1  # seconds between two looks of the line
 _BAR = 24  # characters
-_DOING = {"export": "exported", "check": "checked", "import": "imported"}
+_DOING = {"export": "exported", "check": "checked", "import": "imported", "copy": "copied", "backup": "backed up"}
 
 
 class ProgressLine:
@@ -30,18 +30,12 @@ class ProgressLine:
         if not self._on or now < self._shown_at + _EVERY:
             return
         self._shown_at = now
-        self._write(f"{self._bar(progress.size)}{_line(progress)}")
+        self._write(f"{_bar(progress.size, progress.total or self._total)}{_line(progress)}")
 
     def close(self) -> None:
         """Take the line away."""
         if self._shown_at:
             self._write("")
-
-    def _bar(self, size: int) -> str:
-        if not self._total:
-            return ""
-        part = min(1.0, size / self._total)
-        return f"[{'#' * round(part * _BAR):<{_BAR}}] {part:4.0%}  "
 
     def _write(self, text: str) -> None:
         # To the start of the line, and clear what was there; what did not fit one line could not be cleared.
@@ -49,7 +43,15 @@ class ProgressLine:
         self._output.flush()
 
 
+def _bar(size: int, total: int) -> str:
+    if not total:
+        return ""
+    part = min(1.0, size / total)
+    return f"[{'#' * round(part * _BAR):<{_BAR}}] {part:4.0%}  "
+
+
 def _line(progress: "Progress") -> str:
-    megabytes = progress.size / 1e6
-    counts = f"{progress.partitions:,} scopes and threads, {progress.records:,} records, {megabytes:,.1f} MB"
-    return f"{_DOING[progress.doing]} {counts}"
+    done = f"{_DOING[progress.doing]} "
+    if progress.doing not in ("copy", "backup"):
+        done += f"{progress.partitions:,} scopes and threads, {progress.records:,} records, "
+    return f"{done}{progress.size / 1e6:,.1f} MB"

@@ -1,12 +1,13 @@
-"""`statekeep serve` and `statekeep health`."""
+"""`statekeep serve`, `statekeep config` and `statekeep health`."""
 
 import argparse
 import os
 from dataclasses import fields
 from pathlib import Path
+from typing import Any
 
-from statekeep_server.cli.talk import Commands, add_address, fail
-from statekeep_server.config import ConfigError, Settings, load
+from statekeep_server.cli.talk import Commands, add_address, channel_credentials, channel_options, fail
+from statekeep_server.config import ConfigError, Settings, choose, flag, load, reference
 
 _SERVE = """\
 Serves until SIGTERM or SIGINT. When it is ready it writes one line of JSON to stdout, with "event": "ready" and the
@@ -16,30 +17,49 @@ h or d.
 """
 
 
+_CONFIG = """\
+Prints the settings that serve would have with the same flags, environment and file, as a file of them that says where
+each came from. What is secret is not shown.
+"""
+
+
 def add(commands: Commands) -> None:
     """Add the commands."""
-    _add_serve(commands)
+    serve = commands.add_parser("serve", help="serve until SIGTERM or SIGINT", description=_SERVE)
+    _add_settings(serve)
+    serve.set_defaults(run=_serve)
+    config = commands.add_parser("config", help="show the settings in force", description=_CONFIG)
+    _add_settings(config)
+    config.add_argument("--reference", action="store_true", help="print what can be set instead, as Markdown")
+    config.set_defaults(run=_config)
     health = commands.add_parser("health", help="ask a server whether it is serving", description=health_of.__doc__)
     health.add_argument("--service", default="", metavar="NAME", help="one service, such as statekeep.v1.Memory")
     add_address(health)
     health.set_defaults(run=health_of)
 
 
-def _add_serve(commands: Commands) -> None:
-    serve = commands.add_parser("serve", help="serve until SIGTERM or SIGINT", description=_SERVE)
-    serve.add_argument("--config", metavar="FILE", type=Path, help="a TOML file with these settings, - written as _")
+def _add_settings(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--config",
+        metavar="FILE",
+        type=Path,
+        help="a TOML file with these settings, - written as _ (default: the one that STATEKEEP_CONFIG names, if any)",
+    )
     defaults = Settings()
     for setting in fields(Settings):
         about = setting.metadata
+        if about["secret"]:
+            continue
         default = getattr(defaults, setting.name)
         shown = ", ".join(default) if about["many"] else f"{default:g}" if isinstance(default, float) else default
-        serve.add_argument(
-            f"--{setting.name.replace('_', '-')}",
+        alone: dict[str, Any] = {"nargs": "?", "const": "true"} if isinstance(default, bool) else {}
+        parser.add_argument(
+            flag(setting.name),
             metavar=about["metavar"],
             action="append" if about["many"] else "store",
-            help=f"{about['help']} (default: {shown})",
+            help=f"{about['help']} (default: {shown or 'none'})",
+            **alone,
         )
-    serve.set_defaults(run=_serve)
 
 
 def _serve(options: argparse.Namespace) -> int:
@@ -56,12 +76,32 @@ def _serve(options: argparse.Namespace) -> int:
     return 0
 
 
+def _config(options: argparse.Namespace) -> int:
+    if options.reference:
+        print(reference())
+        return 0
+    try:
+        print("\n".join(chosen.line() for chosen in choose(vars(options), os.environ, options.config)))
+    except ConfigError as error:
+        return fail(f"statekeep config: {error}", code=2)
+    return 0
+
+
 def health_of(options: argparse.Namespace) -> int:
     """Ask a server whether it is serving: exit 0 where it is, 1 where it is not or cannot be reached."""
     import grpc
     from grpc_health.v1 import health_pb2, health_pb2_grpc
 
-    with grpc.insecure_channel(options.address) as channel:
+    try:
+        credentials = channel_credentials(options)
+    except ValueError as error:
+        return fail(f"statekeep health: {error}", code=2)
+    others = channel_options(options)
+    with (
+        grpc.secure_channel(options.address, credentials, others)
+        if credentials
+        else grpc.insecure_channel(options.address, others)
+    ) as channel:
         try:
             answer = health_pb2_grpc.HealthStub(channel).Check(  # type: ignore[attr-defined]  # its stubs lack it
                 health_pb2.HealthCheckRequest(service=options.service), timeout=options.timeout

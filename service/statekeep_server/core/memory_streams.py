@@ -59,6 +59,10 @@ class KeyHistory:
             rest = _Rest(record.revision, rest.before, left) if oldest_first else _Rest(0, record.revision, left)
         return Step(b"".join(frames) or None, rest, done=True)
 
+    def revision(self, place: _Rest) -> int:
+        """Return the revision after which there is more to send."""
+        return place.after
+
     def beat(self, place: _Rest) -> bytes:
         """Return nothing: this stream has no heartbeats."""
         return b""
@@ -88,6 +92,10 @@ class ScopeWatch:
         if frames:
             return Step(b"".join(frames) + self.beat(after), after)
         return Step(None if revision >= view.revision else b"", after)
+
+    def revision(self, place: Cursor) -> int:
+        """Return the revision up to which everything was sent."""
+        return place.revision
 
     def beat(self, place: Cursor) -> bytes:
         """Return a message that carries nothing but the revision."""

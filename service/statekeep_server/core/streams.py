@@ -40,6 +40,9 @@ class Reader(Protocol[P]):
     def step(self, view: View, call: Call, place: P | None) -> Step[P]:
         """Return the next message; `place` is None at the start."""
 
+    def revision(self, place: P) -> int:
+        """Return the revision up to which everything was sent."""
+
     def beat(self, place: P) -> bytes:
         """Return a message that carries nothing but the revision."""
 

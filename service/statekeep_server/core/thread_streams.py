@@ -91,6 +91,10 @@ class BranchHistory:
             return Step(part.message + _CAUGHT_UP + self.beat(reached), reached, done)
         return Step(part.message or None, reached, done)
 
+    def revision(self, place: _Place) -> int:
+        """Return the revision up to which everything was sent."""
+        return place.cursor.revision
+
     def beat(self, place: _Place) -> bytes:
         """Return a message that carries nothing but the revision."""
         return _REVISION + varint(place.cursor.revision)

@@ -5,10 +5,12 @@ Every call is awaited and may fail: an engine may sit on a disk or behind a netw
 again (a request id or an event's id makes that safe).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from statekeep_server.core.journal import Change, LogState, PartitionState, Record, View
+from statekeep_server.counting import Distribution
 
 Answer = TypeVar("Answer")
 
@@ -66,8 +68,63 @@ class Restore(Protocol):
         """Forget it where it was not finished. To be called by the one who asked for it."""
 
 
+class Backup(Protocol):
+    """All that an engine keeps, as it was at one moment, on its way into a file that an engine of its kind opens."""
+
+    size: int
+    """Bytes that it has; known once `copy` has returned."""
+    copied: int
+    """How many of them are copied."""
+
+    async def copy(self) -> bool:
+        """Copy some more; True once the copy is whole, sound, and ready to be read."""
+
+    async def read(self, size: int) -> bytes:
+        """Return the next bytes of the copy, at most `size`; none at its end."""
+
+    async def close(self) -> None:
+        """Let go of it, finished or not. To be called by the one who asked for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Commits:
+    """The transactions of an engine that writes several changes in one."""
+
+    sizes: Distribution
+    """How many writes each had, those that changed nothing among them."""
+    times: Distribution
+    """How long each took, the disk included, in nanoseconds."""
+    failed: int
+    """How many were not committed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """What an engine tells of itself.
+
+    What has to be counted first (`partitions`, `records`, `bytes`) may be a while old, where counting takes long.
+    """
+
+    partitions: Mapping[str, int]
+    """How many there are, by the first character of their names."""
+    records: int
+    bytes: int
+    """What the records take: their frames, or the file with its log."""
+    expired: int
+    """How many expired records were removed since the engine was opened."""
+    writable: bool
+    """False where the last write failed for the engine's sake, or where it is closed."""
+    commits: Commits | None = None
+    """None where every write is kept by itself."""
+
+
 class Engine(Protocol):
     """Keeps partitions. Safe to use from many threads and event loops at once."""
+
+    name: str
+    """As in the store's URL."""
+    durable: bool
+    """Whether what is kept outlives the process."""
 
     @property
     def held(self) -> int:
@@ -100,6 +157,12 @@ class Engine(Protocol):
 
     async def restore(self, partition: str, state: PartitionState) -> Restore:
         """Begin to put a partition together that is to have this name and state. Several of one name may be at it."""
+
+    async def backup(self) -> Backup:
+        """Begin a backup; NOT_SUPPORTED where nothing is kept in a file, LIMIT_REACHED where one is under way."""
+
+    async def stats(self) -> Stats:
+        """Return what there is to tell. It is cheap: what must be counted is counted rarely where that takes long."""
 
     async def close(self) -> None:
         """Let go of everything that the engine holds."""

@@ -7,23 +7,27 @@ overlapped a change is made again: so all that a read saw is of one moment.
 import asyncio
 import time
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from heapq import heapify, heappop, heappush, merge
 from itertools import islice
 from operator import attrgetter
 from threading import Lock
-from typing import TypeVar
+from typing import NoReturn, TypeVar
 
+from statekeep_server.core.errors import Reason, StatekeepError
 from statekeep_server.core.journal import APPEND_ONLY, COUNTED, KEY, Change, Chunk, LogState, PartitionState, Record
 from statekeep_server.engines.bells import LocalBell, Tower
+from statekeep_server.engines.interface import Stats
 from statekeep_server.engines.memory_logs import EventLog, RecordLog
 from statekeep_server.engines.sorted_names import SortedNames
+from statekeep_server.engines.tally import Tally
 
 Answer = TypeVar("Answer")
 
 _LOCK_FREE_TRIES = 8
 _AT_ONCE = 1_000  # records that one round of a sweep removes before others get their turn
+_STEPS = 32  # of counting, before others get their turn
 _revision_of = attrgetter("revision")
 
 # What things take in memory besides their frames, about: a test compares it with what Python says.
@@ -143,6 +147,15 @@ class Partition:
             self._trim(gone)
             self.epoch += 1
         return len(gone)
+
+    def sizes(self) -> Iterator[tuple[int, int]]:
+        """Yield how many records there are, and the bytes of their frames, some at a time."""
+        for events in list(self.events.values()):
+            yield events.count(), events.size()
+        journal, holes = self._journal, self._holes or ()
+        for start in range(0, len(journal), _AT_ONCE):
+            part = [record for record in journal[start : start + _AT_ONCE] if record.revision not in holes]
+            yield len(part), sum(len(record.frame) for record in part)
 
     def journal(self, kind: str, after: int) -> Iterator[Record]:
         """Yield the records of a kind with a greater revision, in order."""
@@ -378,6 +391,9 @@ class MemoryRestore:
 class MemoryEngine:
     """Partitions for as long as the process lives."""
 
+    name = "memory"
+    durable = False
+
     def __init__(self) -> None:
         self._lock = Lock()  # of the dictionary of partitions, and of the highest revision
         self._partitions: dict[str, Partition] = {}
@@ -388,6 +404,9 @@ class MemoryEngine:
         self.held = 0
         """Bytes that all partitions take in memory, about, those that are being put together among them."""
         self._tower = Tower()
+        self._tally = Tally()
+        self._expired = 0
+        self._closed = False
 
     async def read(self, partition: str, query: Callable[[PartitionView], Answer]) -> Answer:
         """Return what a query finds, without a lock unless changes keep coming in between."""
@@ -448,6 +467,7 @@ class MemoryEngine:
                 self.hold(partition.size - before)
             if not partition.deadlines and not partition.dropped:
                 self._mortal.discard(name)
+        self._expired += gone
         return gone
 
     async def snapshot(self, partition: str) -> MemorySnapshot | None:
@@ -461,6 +481,13 @@ class MemoryEngine:
     async def restore(self, partition: str, state: PartitionState) -> MemoryRestore:
         """Begin to put a partition together."""
         return MemoryRestore(self, partition, state)
+
+    async def backup(self) -> NoReturn:
+        """Refuse: there is no file to be copied."""
+        raise StatekeepError(
+            Reason.NOT_SUPPORTED,
+            "A server that keeps all in memory has no file to back up; save it with statekeep export --all",
+        )
 
     def put(self, name: str, partition: Partition) -> bool:
         """Put a whole partition in its place; False where that is taken."""
@@ -480,9 +507,31 @@ class MemoryEngine:
         with self._sizing:
             self.held += size
 
+    async def stats(self) -> Stats:
+        """Return what there is to tell."""
+        counted = await self._tally.counted(self._count)
+        return Stats(
+            counted.partitions, counted.records, counted.bytes, expired=self._expired, writable=not self._closed
+        )
+
+    async def _count(self) -> tuple[Counter[str], int, int]:
+        """Count what there is, with room for others in between."""
+        partitions: Counter[str] = Counter()
+        records = size = steps = 0
+        for name, partition in list(self._partitions.items()):
+            partitions[name[0]] += 1
+            for some, their_size in partition.sizes():
+                records += some
+                size += their_size
+                steps += 1
+                if steps % _STEPS == 0:
+                    await asyncio.sleep(0)
+        return partitions, records, size
+
     async def close(self) -> None:
         """Forget everything."""
         with self._lock:
+            self._closed = True
             self._partitions = {}
             self._names = SortedNames()
             self.held = 0

@@ -185,6 +185,10 @@ class EventLog:
         """Return how many records there are."""
         return len(self._revisions)
 
+    def size(self) -> int:
+        """Return how many bytes the frames take."""
+        return sum(map(len, self._stored.segments)) + self._tail_size
+
     def find(self, id: str) -> Record | None:  # noqa: A002 (the field's name in the contract)
         """Return the record with this id."""
         ids = self._ids

@@ -14,6 +14,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from itertools import count
 from queue import Empty, SimpleQueue
+from time import perf_counter_ns
 from typing import Any, NamedTuple, TypeVar
 
 import apsw
@@ -21,8 +22,10 @@ import apsw
 from statekeep_server.core import journal
 from statekeep_server.core.errors import Reason, StatekeepError
 from statekeep_server.core.journal import Change
+from statekeep_server.counting import Distribution
 from statekeep_server.engines.bells import LocalBell, Tower
-from statekeep_server.engines.interface import StoreError
+from statekeep_server.engines.interface import Commits, Stats, StoreError
+from statekeep_server.engines.sqlite_backup import SqliteBackup
 from statekeep_server.engines.sqlite_cache import Cache
 from statekeep_server.engines.sqlite_file import StoreFile, why
 from statekeep_server.engines.sqlite_restore import SqliteRestore
@@ -37,6 +40,7 @@ from statekeep_server.engines.sqlite_view import (
     load_partition,
     not_cached,
 )
+from statekeep_server.engines.tally import Tally
 
 Answer = TypeVar("Answer")
 
@@ -52,6 +56,12 @@ RETRY_AFTER = 1.0  # seconds; what a caller is told where the file cannot be wri
 _GROUP = 512  # writes of one transaction at most
 
 _NAMES = "SELECT name FROM partitions WHERE name > ? AND name >= ? AND name < x'FF' ORDER BY name LIMIT ?"
+
+_KINDS = "SELECT substr(name, 1, 1), count(*) FROM partitions WHERE name < x'FF' GROUP BY 1"
+_RECORDS = "SELECT coalesce(sum(count), 0) FROM logs WHERE partition NOT IN (SELECT partition FROM dropped)"
+
+_SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)  # writes of a commit
+_TIMES = tuple(round(ms * 1e6) for ms in (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500))
 
 _LEFT = """\
 INSERT INTO dropped SELECT id FROM partitions WHERE name >= x'FF';
@@ -81,6 +91,8 @@ class _CommitError(Exception):
 class SqliteEngine:
     """Partitions in a file. Raises StoreError where that cannot be used."""
 
+    name = "sqlite"
+    durable = True
     held = 0
 
     def __init__(self, path: str, *, cache: int = CACHE, chunks: int = CHUNKS) -> None:
@@ -96,7 +108,11 @@ class SqliteEngine:
         self._connections: list[apsw.Connection] = []
         self._snapshots: set[SqliteSnapshot] = set()
         self._opening = 0  # snapshots that are being opened
+        self._backup: SqliteBackup | None = None  # the one that is under way
         self._stages = count(1)
+        self._tally = Tally()
+        self._expired = 0
+        self._commit_sizes, self._commit_times, self._commits_failed = Distribution(_SIZES), Distribution(_TIMES), 0
         self._readers = ThreadPoolExecutor(READERS, "statekeep-reader")
         self._writer = threading.Thread(target=self._write_all, name="statekeep-writer", daemon=True)
         try:
@@ -150,7 +166,25 @@ class SqliteEngine:
         removed = 0
         while gone := await self._on_writer(lambda transaction: transaction.sweep(now)):
             removed += gone
+            self._expired += gone
         return removed
+
+    async def stats(self) -> Stats:
+        """Return what there is to tell."""
+        counted = await self._tally.counted(lambda: self._on_reader(self._count))
+        return Stats(
+            counted.partitions,
+            counted.records,
+            counted.bytes,
+            expired=self._expired,
+            writable=not (self._failing or self._closed),
+            commits=Commits(self._commit_sizes, self._commit_times, self._commits_failed),
+        )
+
+    def _count(self, connection: apsw.Connection) -> tuple[dict[str, int], int, int]:
+        partitions = {str(kind, "utf-8"): number for kind, number in connection.execute(_KINDS)}
+        (records,) = connection.execute(_RECORDS).fetchone() or (0,)
+        return partitions, records, self._file.size()
 
     async def snapshot(self, partition: str) -> SqliteSnapshot | None:
         """Return a partition as it is now. It keeps a connection until it is closed."""
@@ -165,6 +199,21 @@ class SqliteEngine:
         """Begin to put a partition together, in the file, where nobody finds it."""
         return SqliteRestore(partition, f"{STAGES}{next(self._stages)}", state, self._on_writer)
 
+    async def backup(self) -> SqliteBackup:
+        """Begin a backup of the file. Nothing is copied yet."""
+        with self._closing:
+            if self._closed:
+                raise _unavailable("is closed")
+            if self._backup:
+                raise StatekeepError(
+                    Reason.LIMIT_REACHED,
+                    "A backup is under way, and the limit of {limit} is {max}; try again when it is over",
+                    limit="backups at once",
+                    max=1,
+                )
+            self._backup = SqliteBackup(self._file, self._backed_up)
+            return self._backup
+
     async def close(self) -> None:
         """Finish the writes that wait, and let the file go."""
         with self._closing:
@@ -178,10 +227,16 @@ class SqliteEngine:
         self._readers.shutdown(wait=True)
         for snapshot in list(self._snapshots):
             snapshot.release()
+        if backup := self._backup:
+            backup.release()
         with self._letting_go:  # close may be called twice, at once
             for connection in (*self._connections, self._connection):
                 connection.close(True)
             self._file.close()
+
+    def _backed_up(self, backup: SqliteBackup) -> None:
+        if self._backup is backup:
+            self._backup = None
 
     # --- reading
 
@@ -300,6 +355,7 @@ class SqliteEngine:
     def _write_group(self, jobs: Sequence[_Job]) -> list[_Outcome]:
         """Write a group in one transaction, or each of it in its own where one of them cannot be written."""
         transaction = Transaction(self._connection, self._cache, self._ids)
+        begun = perf_counter_ns()
         try:
             outcomes = self._attempt(transaction, jobs)
         except _CommitError as failed:
@@ -308,7 +364,11 @@ class SqliteEngine:
             if len(jobs) > 1:
                 return [outcome for job in jobs for outcome in self._write_group([job])]
             return self._failed(jobs, failed)
-        self._failing = False
+        if transaction.changed:  # one that changed nothing tells nothing of the disk
+            self._failing = False
+        if jobs:
+            self._commit_sizes.note(len(jobs))
+            self._commit_times.note(perf_counter_ns() - begun)
         transaction.publish()
         for partition in changed_names(transaction.changed):
             self._tower.ring(partition)
@@ -316,6 +376,7 @@ class SqliteEngine:
 
     def _failed(self, jobs: Sequence[_Job], error: BaseException | None) -> list[_Outcome]:
         self._failing = True
+        self._commits_failed += 1
         log.error("the store cannot be written: %s", error, exc_info=None if isinstance(error, apsw.Error) else error)
         what = f"cannot be written: {why(error)}" if isinstance(error, apsw.Error) else "cannot keep this"
         return [_Outcome(None, _unavailable(what)) for _ in jobs]

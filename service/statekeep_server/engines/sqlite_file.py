@@ -9,8 +9,9 @@ import socket
 import struct
 import time
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple
 
 import apsw
 
@@ -106,6 +107,8 @@ MIGRATIONS: Sequence[str] = (_VERSION_1, _VERSION_2)
 
 _MAGIC = b"SQLite format 3\0"
 _HEADER = struct.Struct(">16sH10xI28xI4xI24x")  # magic, page size, pages, user_version, application_id
+_WRITE_MODE = 18  # where the header says by which journal mode the file is written
+_COPY = ".backup-under-way"
 _HOLDER_PATIENCE = 1.0  # seconds in which one who has the lock has written who it is
 _FAULTS = {13: "the disk is full", 10: "the disk failed", 8: "it may not be written to", 14: "it cannot be opened"}
 
@@ -158,7 +161,12 @@ def _holder(descriptor: int) -> str:
 
 
 class StoreFile:
-    """A file that this process alone may write, of the newest schema."""
+    """A file that this process alone may write, of the newest schema.
+
+    A copy of it is marked by its header: no write-ahead log belongs to it (journal mode DELETE), while the file that
+    is served from is in WAL mode. So a copy that was put in the place of a file whose log is still there is told
+    apart, before SQLite would take the one for the log of the other, and mix both.
+    """
 
     def __init__(self, path: str) -> None:
         given = Path(path)
@@ -168,8 +176,10 @@ class StoreFile:
             self._lock = Lock(self.path)
         except OSError as error:
             raise StoreError(f"{given} cannot be used: {error.strerror}") from error
+        self._copy = self.path.with_name(self.path.name + _COPY)
         try:
             self._prepare()
+            self.remove_copy()  # of a backup that a crash cut short
         except OSError as error:
             self._lock.release()
             raise StoreError(f"{given} cannot be used: {error.strerror}") from error
@@ -183,6 +193,32 @@ class StoreFile:
     def connect(self, *, writing: bool) -> apsw.Connection:
         """Return a connection: the one that writes, or one that reads."""
         return _connect(self.path, writing=writing)
+
+    def create_copy(self) -> apsw.Connection:
+        """Return a connection to an empty file beside this one, to be filled by SQLite's backup."""
+        self.remove_copy()
+        os.close(os.open(self._copy, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))  # nobody else may read it
+        connection = apsw.Connection(str(self._copy), statementcachesize=0)
+        # It is thrown away unless it gets whole: it needs no journal, no sync, and no lock that others would see.
+        for pragma in ("journal_mode = OFF", "synchronous = OFF", "locking_mode = EXCLUSIVE"):
+            connection.execute(f"PRAGMA {pragma}").fetchall()
+        return connection
+
+    def open_copy(self) -> BinaryIO:
+        """Open the copy, whole, to be read."""
+        return self._copy.open("rb")
+
+    def remove_copy(self) -> None:
+        """Remove the copy's name, and what SQLite may have put beside it."""
+        for end in ("", "-wal", "-shm", "-journal"):
+            self._copy.with_name(self._copy.name + end).unlink(missing_ok=True)
+
+    def size(self) -> int:
+        """Return how many bytes the file has, with its log of what was written last."""
+        size = self.path.stat().st_size
+        with suppress(FileNotFoundError):
+            size += self.path.with_name(self.path.name + "-wal").stat().st_size
+        return size
 
     def close(self) -> None:
         """Let the file go. Every connection must be closed before."""
@@ -199,9 +235,11 @@ class StoreFile:
             _create(self.path)
             return
         version = _check_header(self.path, complete=not unfinished)
+        _check_log(self.path, beside[0])
         if not unfinished:
             _check_content(self.path, version)
         with _closing(_connect(self.path, writing=True)) as connection:
+            connection.pragma("journal_mode", "wal")  # a copy that is opened for the first time is not
             version = _check_version(connection.pragma("user_version"), self.path)
             _check_schema(connection, version, self.path)
             migrate(connection, version)
@@ -225,7 +263,7 @@ def _connect(path: Path, *, writing: bool) -> apsw.Connection:
     connection.execute(f"PRAGMA cache_size = -{PAGES_TO_WRITE if writing else PAGES_TO_READ}")
     connection.execute("PRAGMA synchronous = FULL")  # in WAL mode this syncs the log at every commit
     if writing:
-        connection.execute("PRAGMA wal_autocheckpoint = 4000; PRAGMA journal_size_limit = 67108864")
+        connection.execute("PRAGMA wal_autocheckpoint = 4000; PRAGMA journal_size_limit = 67108864").fetchall()
     else:
         connection.execute("PRAGMA query_only = ON")
     return connection
@@ -238,6 +276,18 @@ def _check_place(path: Path, given: Path) -> None:
         raise StoreError(f"{given} cannot be used: there is no directory {path.parent}; make it first")
     if path.exists() and not path.is_file():
         raise StoreError(f"{given} is no regular file")
+
+
+def _check_log(path: Path, log: Path) -> None:
+    """Refuse a copy beside another file's log. Mode 2 in the header is WAL, 1 is any other."""
+    with path.open("rb") as file:
+        file.seek(_WRITE_MODE)
+        in_wal_mode = file.read(1) == b"\2"
+    if not in_wal_mode and log.exists() and log.stat().st_size:
+        raise StoreError(
+            f"{path} is a backup, and {log} beside it belongs to the file that was there before; "
+            f"remove {log.name} and {path.name}-shm first"
+        )
 
 
 class _Header(NamedTuple):

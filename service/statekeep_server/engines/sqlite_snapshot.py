@@ -82,7 +82,8 @@ class SqliteSnapshot:
 
     async def close(self) -> None:
         """End it. It may be closed twice."""
-        await asyncio.to_thread(self.release)
+        # Whoever closes it since a message could not be sent is cancelled next, and would take the thread's job along.
+        await asyncio.shield(asyncio.to_thread(self.release))
 
     def release(self) -> None:
         """End the transaction, once a step that is under way is over."""

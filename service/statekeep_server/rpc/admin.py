@@ -1,4 +1,4 @@
-"""The streams of Admin: partitions out of an engine, part by part, and into one."""
+"""The streams of Admin: partitions out of an engine, part by part, and into one, and an engine's file as a whole."""
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Sequence
@@ -21,6 +21,7 @@ Answer = TypeVar("Answer")
 _NAMES = 100  # partitions' names read at a time
 _LOGS = 1_000  # logs' states read at a time
 _PAGES = 4  # of a message: small records take their time, and others get their turn after each page
+_BYTES = 255 * 2**10  # of a backup, in one message
 _AT_ONCE = 100  # records restored before others get their turn
 
 
@@ -97,6 +98,29 @@ async def _partition_parts(name: str, snapshot: Snapshot, size: int) -> AsyncGen
                 yield part
         await asyncio.sleep(0)  # many small partitions, or a client that takes all, leave room for others
     yield parts.end_part(count)
+
+
+class Backup:
+    """Admin.Backup over an engine."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+
+    async def run(self, send: Send) -> None:
+        """Have the copy made, telling how far that is, and send it."""
+        backup = await self._engine.backup()
+        told = -1
+        try:
+            while not await backup.copy():
+                # So few messages that they fit the window of a client that does not read: none holds up the copy.
+                if (percent := 100 * backup.copied // backup.size) > told:
+                    await send(pb.AdminBackupResponse(size=backup.size, copied=backup.copied).SerializeToString())
+                    told = percent
+            while data := await backup.read(_BYTES):
+                answer = pb.AdminBackupResponse(data=data, size=backup.size, copied=backup.copied)
+                await send(answer.SerializeToString())
+        finally:
+            await backup.close()
 
 
 class Target(Protocol):

@@ -34,6 +34,7 @@ CODES = {
     Reason.INSTANCE_ATTACHED: grpc.StatusCode.FAILED_PRECONDITION,
     Reason.UNAUTHENTICATED: grpc.StatusCode.UNAUTHENTICATED,
     Reason.PERMISSION_DENIED: grpc.StatusCode.PERMISSION_DENIED,
+    Reason.NOT_SUPPORTED: grpc.StatusCode.UNIMPLEMENTED,
     Reason.INTERNAL: grpc.StatusCode.INTERNAL,
 }
 

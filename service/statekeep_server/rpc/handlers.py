@@ -4,11 +4,12 @@ What every call needs is wrapped around a method once, when it is registered; a 
 through at each call.
 """
 
-import logging
+from asyncio import CancelledError
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from sys import maxsize
+from time import perf_counter_ns
 from typing import Any, TypeAlias, TypeVar
 
 import grpc
@@ -17,7 +18,9 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
 from statekeep_server.core.errors import Reason, StatekeepError, limit_reached, shutting_down
+from statekeep_server.rpc.access import Access
 from statekeep_server.rpc.batches import Batches
+from statekeep_server.rpc.calls import CANCELLED, FAULTS, MethodCalls
 from statekeep_server.rpc.errors import status
 
 Send = Callable[[bytes], Awaitable[None]]
@@ -31,8 +34,6 @@ Method: TypeAlias = Unary | Stream | Exchange
 Context: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"
 Request = TypeVar("Request", bound=Message)
 
-log = logging.getLogger(__name__)
-
 peer: ContextVar[str] = ContextVar("peer", default="")
 """The connection that a stream's call came on, as gRPC names it: on TCP, address and port of the client."""
 
@@ -40,12 +41,14 @@ _LARGE = 64 * 2**10  # bytes of a request that takes so long by itself that it d
 
 
 class Traffic:
-    """How many calls have begun, are in flight, and were refused, by reason.
+    """How many calls have begun, are in flight, and were refused, by reason; and what is counted of each method.
 
-    `most` calls may be in flight; 0 is no limit.
+    `slow` is in seconds: a unary call that takes as long is logged; 0 for none. `most` calls may be in flight; 0 is no
+    limit.
     """
 
-    def __init__(self, most: int = 0) -> None:
+    def __init__(self, slow: float = 0.0, most: int = 0) -> None:
+        self._slow = slow
         self._most = most or maxsize
         self.begun = 0
         self.in_flight = 0
@@ -54,6 +57,14 @@ class Traffic:
         self.refused: Counter[Reason] = Counter()
         self.limits_reached: Counter[str] = Counter()
         """How many calls were refused by each limit, by its name."""
+        self.methods: list[MethodCalls] = []
+        """The calls of each method that is served."""
+
+    def of(self, method: MethodDescriptor) -> MethodCalls:
+        """Return what the calls of a method are to be counted in."""
+        calls = MethodCalls(method, self._slow)
+        self.methods.append(calls)
+        return calls
 
     def begin(self) -> None:
         """Count a call that begins; refused where no more are taken, or too many are there, it ends all the same."""
@@ -78,59 +89,108 @@ class Traffic:
 
 
 def method_handlers(
-    service: ServiceDescriptor, methods: Mapping[str, Method], traffic: Traffic, batches: Batches
+    service: ServiceDescriptor,
+    methods: Mapping[str, Method],
+    traffic: Traffic,
+    batches: Batches,
+    access: Access | None = None,
 ) -> Handlers:
     """Return the handlers of a service's methods; ValueError unless `methods` are exactly the service's.
+
+    With `access` a call is let in, or not, before its request is read, and looked at again once it is.
 
     Requests come and answers go as bytes: an answer is mostly what is stored, and an error in a gRPC deserializer
     could not be told to the client properly.
     """
     if set(methods) != {method.name for method in service.methods}:
         raise ValueError(f"The methods of {service.full_name} are not those that are served: {sorted(methods)}")
-    return {method.name: _method_handler(method, methods[method.name], traffic, batches) for method in service.methods}
+    return {
+        method.name: _method_handler(method, methods[method.name], traffic, batches, access)
+        for method in service.methods
+    }
 
 
 def _method_handler(
-    method: MethodDescriptor, serve: Callable[..., Awaitable[object]], traffic: Traffic, batches: Batches
+    method: MethodDescriptor,
+    serve: Callable[..., Awaitable[object]],
+    traffic: Traffic,
+    batches: Batches,
+    access: Access | None,
 ) -> "grpc.RpcMethodHandler[bytes, bytes]":
     parse = GetMessageClass(method.input_type).FromString
+    guard = access.guard(method) if access else None
+    calls = traffic.of(method)
 
     async def unary(data: bytes, context: Context) -> object:
+        began = perf_counter_ns()
+        outcome: str | None = None
         try:
             traffic.begin()
+            token = guard.admit(context) if guard else None
             if len(data) < _LARGE and (turn := batches.join()):
                 await turn
-            answer = await serve(parse(data))
+            request = parse(data)
+            if guard and token:
+                guard.check(token, request)
+            answer = await serve(request)
             await batches.leave()
             return answer
+        except CancelledError:
+            outcome = CANCELLED
+            raise
         except Exception as error:  # noqa: BLE001 (this is where errors end)
-            await _abort(context, method, error, traffic)
+            outcome = _reason(error)
+            await _abort(context, method, error, traffic, calls, began)
             return None
         finally:
             traffic.end()
+            calls.end(began, outcome, context)
 
     async def stream(data: bytes, context: Context) -> None:
+        began = perf_counter_ns()
+        outcome: str | None = None
         try:
             traffic.begin()
             peer.set(context.peer())
-            await serve(parse(data), context.write)
+            if guard:
+                token = guard.admit(context)
+                guard.check(token, request := parse(data))
+                await guard.hold(token, serve(request, context.write))
+            else:
+                await serve(parse(data), context.write)
+        except CancelledError:
+            outcome = CANCELLED
+            raise
         except grpc.aio.InternalError:
+            outcome = CANCELLED
             return  # a message could not be sent: the connection was cut, or the client died
         except Exception as error:  # noqa: BLE001 (this is where errors end)
-            await _abort(context, method, error, traffic)
+            outcome = _reason(error)
+            await _abort(context, method, error, traffic, calls, began)
         finally:
             traffic.end()
+            calls.end(began, outcome, context)
 
     async def exchange(requests: AsyncIterator[bytes], context: Context) -> None:
+        began = perf_counter_ns()
+        outcome: str | None = None
         try:
             traffic.begin()
-            await serve((parse(data) async for data in requests), context.write)
+            token = guard.admit(context) if guard else None
+            work = serve((parse(data) async for data in requests), context.write)
+            await (guard.hold(token, work) if guard and token else work)
+        except CancelledError:
+            outcome = CANCELLED
+            raise
         except grpc.aio.InternalError:
+            outcome = CANCELLED
             return  # as above
         except Exception as error:  # noqa: BLE001 (this is where errors end)
-            await _abort(context, method, error, traffic)
+            outcome = _reason(error)
+            await _abort(context, method, error, traffic, calls, began)
         finally:
             traffic.end()
+            calls.end(began, outcome, context)
 
     if method.client_streaming:
         return grpc.stream_stream_rpc_method_handler(exchange)
@@ -139,11 +199,21 @@ def _method_handler(
     return grpc.unary_unary_rpc_method_handler(unary)
 
 
-async def _abort(context: Context, method: MethodDescriptor, error: Exception, traffic: Traffic) -> None:
+def _reason(error: Exception) -> Reason:
+    if isinstance(error, StatekeepError):
+        return error.reason
+    return Reason.INVALID_FIELD if isinstance(error, DecodeError) else Reason.INTERNAL
+
+
+async def _abort(
+    context: Context, method: MethodDescriptor, error: Exception, traffic: Traffic, calls: MethodCalls, began: int
+) -> None:
+    reason = _reason(error)
+    if reason in FAULTS:
+        calls.say_fault(began, reason, context, None if isinstance(error, StatekeepError) else error)
     if isinstance(error, DecodeError):
-        error = StatekeepError(Reason.INVALID_FIELD, "The request is no {type}", type=method.input_type.full_name)
+        error = StatekeepError(reason, "The request is no {type}", type=method.input_type.full_name)
     elif not isinstance(error, StatekeepError):
-        log.error("%s failed", method.full_name, exc_info=error)
-        error = StatekeepError(Reason.INTERNAL, "The server failed; its log says why")
+        error = StatekeepError(reason, "The server failed; its log says why")
     traffic.refuse(error)
     await context.abort_with_status(status(error))

@@ -29,6 +29,11 @@ class Health(health_pb2_grpc.HealthServicer):
         """Say NOT_SERVING from now on, and end every watch with it."""
         self._stopping.set()
 
+    @property
+    def serving(self) -> bool:
+        """Whether it says SERVING."""
+        return not self._stopping.is_set()
+
     async def Check(self, request: health_pb2.HealthCheckRequest, context: Any) -> health_pb2.HealthCheckResponse:  # noqa: N802
         """Return the health of the server (""), or of a service."""
         if request.service not in self._services:

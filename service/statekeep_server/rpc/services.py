@@ -6,7 +6,7 @@ an engine keeps as a whole.
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from typing import Any
 
 from google.protobuf.message import Message
@@ -20,8 +20,10 @@ from statekeep_server.core.scratch import Scratch
 from statekeep_server.core.streams import Reader
 from statekeep_server.core.thread_streams import BranchHistory
 from statekeep_server.engines import Engine
-from statekeep_server.rpc.admin import Export, Import
+from statekeep_server.rpc.access import within
+from statekeep_server.rpc.admin import Backup, Export, Import
 from statekeep_server.rpc.handlers import Method, Send, Stream, Unary
+from statekeep_server.rpc.info import Info
 from statekeep_server.rpc.streams import Followers
 
 Partition = Callable[[Any], str]
@@ -38,11 +40,14 @@ ADMIN = admin_pb2.DESCRIPTOR.services_by_name["Admin"]
 class Services:
     """The methods of the services over an engine."""
 
-    def __init__(self, engine: Engine, scratch: Scratch, followers: Followers, limits: Limits) -> None:
+    def __init__(
+        self, engine: Engine, scratch: Scratch, followers: Followers, limits: Limits, capabilities: Iterable[str] = ()
+    ) -> None:
         self._engine = engine
         self._scratch = scratch
         self._followers = followers
         self._limits = limits
+        self._info = Info(engine, limits, capabilities)
         self.now = self._now_with_room if limits.memory else self._now
         """Returns what a rule may know of this moment."""
 
@@ -94,7 +99,12 @@ class Services:
 
     def admin(self) -> Mapping[str, Method]:
         """Return the methods of Admin."""
-        return {"Export": self._export, "Import": self._import}
+        return {
+            "Export": self._export,
+            "Import": self._import,
+            "Backup": self._backup,
+            "GetInfo": self._info.get,
+        }
 
     def _now(self) -> Call:
         return Call(time.time_ns() // 1000, self._limits)
@@ -127,9 +137,11 @@ class Services:
         async def list_partitions(request: Any) -> bytes:
             call = self.now()
             page = Page(request, call.limits)
-            asked_prefix = getattr(request, "prefix", "")
+            shown = within(getattr(request, "prefix", ""))
+            if shown is None:
+                return page.answer()
             after = prefix + page.cursor if page.cursor else ""
-            while names := await self._engine.partitions(prefix + asked_prefix, after, page.size + 1):
+            while names := await self._engine.partitions(prefix + shown, after, page.size + 1):
                 for name in names:
                     framed = await self._engine.read(name, lambda view, name=name: line(view, name, call))  # type: ignore[misc]
                     if framed and not page.take(framed, name[len(prefix) :]):
@@ -151,6 +163,9 @@ class Services:
 
     async def _import(self, requests: AsyncIterator[Any], send: Send) -> None:
         await Import(self._engine, self.now).run(requests, send)
+
+    async def _backup(self, request: Any, send: Send) -> None:
+        await Backup(self._engine).run(send)
 
     async def _attach(self, request: Any, send: Send) -> None:
         with self._followers.place():

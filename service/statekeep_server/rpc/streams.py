@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 from math import inf
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from statekeep_server.core.errors import limit_reached, shutting_down, stream_too_old
 from statekeep_server.core.journal import Call, Limits, View
@@ -19,6 +19,7 @@ P = TypeVar("P")
 Now = Callable[[], Call]
 
 _LARGE = 512 * 2**10  # bytes of a message that takes so long to copy that others go in between
+_AT_ONCE = 200  # partitions that are looked at for `behind`, before others get their turn
 
 
 class Followers:
@@ -30,6 +31,10 @@ class Followers:
         self._bells: set[Bell] = set()
         self._connections: Counter[str] = Counter()
         self._count = 0
+        self._readers: dict[Bell, Reader[Any]] = {}
+        self._places: dict[Bell, Any] = {}
+        self.attached = 0
+        """How many streams stay that follow nothing."""
         self._ended = asyncio.Event()
         self._turns = Turns()
 
@@ -41,10 +46,13 @@ class Followers:
         with self.place():
             bell = self._engine.bell(reader.partition)  # before the first read, so that no append is missed
             self._bells.add(bell)
+            self._readers[bell] = reader
             try:
                 await self._follow(reader, send, now, bell)
             finally:
                 self._bells.discard(bell)
+                del self._readers[bell]
+                self._places.pop(bell, None)
                 bell.close()
 
     @contextmanager
@@ -73,7 +81,11 @@ class Followers:
 
     async def stay(self) -> None:
         """Wait until the server ends the streams."""
-        await self._ended.wait()
+        self.attached += 1
+        try:
+            await self._ended.wait()
+        finally:
+            self.attached -= 1
         self._refuse_when_ended()
 
     def end(self) -> None:
@@ -84,6 +96,28 @@ class Followers:
 
     def __len__(self) -> int:
         return self._count
+
+    def by_kind(self) -> Counter[str]:
+        """Return how many follow, by the first character of their partitions' names."""
+        return Counter(reader.partition[0] for reader in self._readers.values())
+
+    async def behind(self) -> int:
+        """Return how many revisions the slowest follower has not been sent yet."""
+        slowest: dict[str, int] = {}
+        for bell, place in self._places.items():
+            reader = self._readers[bell]
+            revision = reader.revision(place)
+            slowest[reader.partition] = min(revision, slowest.get(reader.partition, revision))
+        most = 0
+        for looked_at, (partition, revision) in enumerate(slowest.items(), 1):
+
+            def query(view: View, revision: int = revision) -> int:
+                return view.revision - max(revision, view.life)  # a life begins at the clock, with no record there
+
+            most = max(most, await self._engine.read(partition, query))
+            if looked_at % _AT_ONCE == 0:
+                await asyncio.sleep(0)
+        return most
 
     async def _follow(self, reader: Reader[P], send: Send, now: Now, bell: Bell) -> None:
         clock = asyncio.get_running_loop().time
@@ -101,7 +135,7 @@ class Followers:
                         await self._turns.take()
                     await send(step.message)
                     quiet_since = clock()
-            place = step.place
+            place = self._places[bell] = step.place
             if step.done:
                 return
             if step.message is None:

@@ -4,7 +4,10 @@ import asyncio
 import io
 import os
 import threading
+import time
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -286,3 +289,75 @@ def test_a_file_on_disk_is_read_and_written(client: statekeep.Client, filled: st
     assert os.stat(path).st_size == size
     with path.open("rb") as file, statekeep.Client(target) as other:
         assert other.admin.import_(file).records == 10
+
+
+@pytest.fixture
+def on_disk(start_server: StartServer, tmp_path: Path) -> Iterator[statekeep.Client]:
+    """A client of a server that keeps a thread in a file."""
+    process = start_server("--store", f"sqlite:{tmp_path / 'state.db'}")
+    with statekeep.Client(process.address) as client:
+        for number in range(8):
+            client.state.append_next("t", statekeep.NewEvent("note", "x" * 1_000_000), branch=f"b{number}")
+        yield client
+
+
+def test_a_backup_is_a_file_that_another_server_opens(
+    on_disk: statekeep.Client, start_server: StartServer, tmp_path: Path
+) -> None:
+    told: list[Progress] = []
+    path = tmp_path / "backup.db"
+    with path.open("wb") as file:
+        size = on_disk.admin.backup(file, progress=told.append)
+    assert size == path.stat().st_size > 8_000_000
+    assert [one.doing for one in told] == sorted((one.doing for one in told), key=("copy", "backup").index)
+    assert {one.doing for one in told} == {"copy", "backup"}
+    assert {one.total for one in told} == {size}
+    sizes = [one.size for one in told if one.doing == "backup"]
+    assert sizes == sorted(set(sizes))
+    assert sizes[-1] == size
+    with statekeep.Client(start_server("--store", f"sqlite:{path}").address) as other:
+        assert exported(other, everything=True) == exported(on_disk, everything=True)
+
+
+def test_the_asynchronous_client_backs_up_too(on_disk: statekeep.Client) -> None:
+    async def back_up() -> bytes:
+        async with statekeep.AsyncClient(on_disk.connection.address) as client:
+            file = io.BytesIO()
+            assert await client.admin.backup(file) == len(file.getvalue())
+            return file.getvalue()
+
+    assert asyncio.run(back_up()).startswith(b"SQLite format 3\0")
+
+
+def test_a_server_without_a_file_has_an_error_of_its_own(client: statekeep.Client) -> None:
+    file = io.BytesIO()
+    with pytest.raises(errors.NotSupportedError, match="statekeep export --all"):
+        client.admin.backup(file)
+    assert file.getvalue() == b""
+
+
+def test_a_backup_whose_file_fails_makes_room_for_the_next(on_disk: statekeep.Client) -> None:
+    class Full(io.BytesIO):
+        def write(self, data: Any) -> int:
+            raise OSError(28, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        on_disk.admin.backup(Full())
+    size = 0
+    ends = time.monotonic() + 20
+    while not size and time.monotonic() < ends:
+        with suppress(errors.LimitReachedError):  # the server hears of the end a moment later
+            size = on_disk.admin.backup(io.BytesIO())
+    assert size > 8_000_000
+
+
+@pytest.mark.parametrize("sent", [b"", b"half"])
+def test_a_backup_that_is_shorter_than_was_said_is_none(play: Any, sent: bytes) -> None:
+    def short(request: pb.AdminBackupRequest, context: Any) -> Iterator[pb.AdminBackupResponse]:
+        yield pb.AdminBackupResponse(data=sent, size=8)
+
+    with (
+        statekeep.Client(play({"Admin.Backup": short})) as client,
+        pytest.raises(errors.InternalError, match=f"{len(sent)} of 8 bytes"),
+    ):
+        client.admin.backup(io.BytesIO())

@@ -24,6 +24,7 @@ CODES = {
     "FAILED_PRECONDITION": ["INSTANCE_ATTACHED"],
     "UNAUTHENTICATED": ["UNAUTHENTICATED"],
     "PERMISSION_DENIED": ["PERMISSION_DENIED"],
+    "UNIMPLEMENTED": ["NOT_SUPPORTED"],
     "UNAVAILABLE": ["SHUTTING_DOWN", "STORE_UNAVAILABLE"],
 }
 REASONS = [(reason, grpc.StatusCode[code]) for code, reasons in CODES.items() for reason in reasons]

@@ -22,44 +22,55 @@ _runtime_version.ValidateProtobufRuntimeVersion(
 _sym_db = _symbol_database.Default()
 
 
+from google.protobuf import duration_pb2 as google_dot_protobuf_dot_duration__pb2
 from google.protobuf import timestamp_pb2 as google_dot_protobuf_dot_timestamp__pb2
 from statekeep.v1 import memory_pb2 as statekeep_dot_v1_dot_memory__pb2
 from statekeep.v1 import state_store_pb2 as statekeep_dot_v1_dot_state__store__pb2
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18statekeep/v1/admin.proto\x12\x0cstatekeep.v1\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19statekeep/v1/memory.proto\x1a\x1estatekeep/v1/state_store.proto\"k\n\x12\x41\x64minExportRequest\x12\x13\n\tthread_id\x18\x01 \x01(\tH\x00\x12$\n\x05scope\x18\x02 \x01(\x0b\x32\x13.statekeep.v1.ScopeH\x00\x12\r\n\x03\x61ll\x18\x03 \x01(\x08H\x00\x42\x0b\n\tselection\"@\n\x13\x41\x64minExportResponse\x12)\n\x05parts\x18\x01 \x03(\x0b\x32\x1a.statekeep.v1.ExportedPart\"V\n\x12\x41\x64minImportRequest\x12)\n\x05parts\x18\x01 \x03(\x0b\x32\x1a.statekeep.v1.ExportedPart\x12\x15\n\rskip_existing\x18\x02 \x01(\x08\"Y\n\x13\x41\x64minImportResponse\x12\r\n\x05parts\x18\x01 \x01(\x03\x12\x33\n\npartitions\x18\x02 \x03(\x0b\x32\x1f.statekeep.v1.ImportedPartition\"\xa8\x03\n\x0c\x45xportedPart\x12\x34\n\tpartition\x18\x01 \x01(\x0b\x32\x1f.statekeep.v1.ExportedPartitionH\x00\x12(\n\x03log\x18\x02 \x01(\x0b\x32\x19.statekeep.v1.ExportedLogH\x00\x12*\n\x05\x65ntry\x18\x03 \x01(\x0b\x32\x19.statekeep.v1.MemoryEntryH\x00\x12,\n\x05purge\x18\x04 \x01(\x0b\x32\x1b.statekeep.v1.ExportedPurgeH\x00\x12.\n\x06\x61nswer\x18\x05 \x01(\x0b\x32\x1c.statekeep.v1.ExportedAnswerH\x00\x12$\n\x05\x65vent\x18\x06 \x01(\x0b\x32\x13.statekeep.v1.EventH\x00\x12.\n\ncheckpoint\x18\x07 \x01(\x0b\x32\x18.statekeep.v1.CheckpointH\x00\x12&\n\x06\x62ranch\x18\x08 \x01(\x0b\x32\x14.statekeep.v1.BranchH\x00\x12(\n\x03\x65nd\x18\t \x01(\x0b\x32\x19.statekeep.v1.ExportedEndH\x00\x42\x06\n\x04part\"\xe8\x01\n\x11\x45xportedPartition\x12$\n\x05scope\x18\x01 \x01(\x0b\x32\x13.statekeep.v1.ScopeH\x00\x12\x13\n\tthread_id\x18\x02 \x01(\tH\x00\x12\x0c\n\x04life\x18\x03 \x01(\x03\x12\x10\n\x08revision\x18\x04 \x01(\x03\x12\x0e\n\x06oldest\x18\x05 \x01(\x03\x12/\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0bupdate_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x06\n\x04name\"_\n\x0b\x45xportedLog\x12#\n\x04kind\x18\x01 \x01(\x0e\x32\x15.statekeep.v1.LogKind\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0f\n\x07trimmed\x18\x03 \x01(\x03\x12\x0c\n\x04\x62orn\x18\x04 \x01(\x03\"Q\n\rExportedPurge\x12\x10\n\x08revision\x18\x01 \x01(\x03\x12.\n\x05purge\x18\x02 \x01(\x0b\x32\x1f.statekeep.v1.MemoryPurgeRecord\"n\n\x0e\x45xportedAnswer\x12\x10\n\x08revision\x18\x01 \x01(\x03\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12\x13\n\x0b\x66ingerprint\x18\x03 \x01(\x0c\x12\x10\n\x08response\x18\x04 \x01(\x0c\x12\x0f\n\x07partial\x18\x05 \x01(\x08\"\x1e\n\x0b\x45xportedEnd\x12\x0f\n\x07records\x18\x01 \x01(\x03\"\x95\x01\n\x11ImportedPartition\x12$\n\x05scope\x18\x01 \x01(\x0b\x32\x13.statekeep.v1.ScopeH\x00\x12\x13\n\tthread_id\x18\x02 \x01(\tH\x00\x12,\n\x07outcome\x18\x03 \x01(\x0e\x32\x1b.statekeep.v1.ImportOutcome\x12\x0f\n\x07records\x18\x04 \x01(\x03\x42\x06\n\x04name*\xa6\x01\n\x07LogKind\x12\x18\n\x14LOG_KIND_UNSPECIFIED\x10\x00\x12\x10\n\x0cLOG_KIND_KEY\x10\x01\x12\x13\n\x0fLOG_KIND_PURGES\x10\x02\x12\x14\n\x10LOG_KIND_ANSWERS\x10\x03\x12\x13\n\x0fLOG_KIND_EVENTS\x10\x04\x12\x18\n\x14LOG_KIND_CHECKPOINTS\x10\x05\x12\x15\n\x11LOG_KIND_BRANCHES\x10\x06*\x86\x01\n\rImportOutcome\x12\x1e\n\x1aIMPORT_OUTCOME_UNSPECIFIED\x10\x00\x12\x1b\n\x17IMPORT_OUTCOME_RESTORED\x10\x01\x12\x1c\n\x18IMPORT_OUTCOME_UNCHANGED\x10\x02\x12\x1a\n\x16IMPORT_OUTCOME_SKIPPED\x10\x03\x32\xab\x01\n\x05\x41\x64min\x12O\n\x06\x45xport\x12 .statekeep.v1.AdminExportRequest\x1a!.statekeep.v1.AdminExportResponse0\x01\x12Q\n\x06Import\x12 .statekeep.v1.AdminImportRequest\x1a!.statekeep.v1.AdminImportResponse(\x01\x30\x01\x62\x06proto3')
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x18statekeep/v1/admin.proto\x12\x0cstatekeep.v1\x1a\x1egoogle/protobuf/duration.proto\x1a\x1fgoogle/protobuf/timestamp.proto\x1a\x19statekeep/v1/memory.proto\x1a\x1estatekeep/v1/state_store.proto\"k\n\x12\x41\x64minExportRequest\x12\x13\n\tthread_id\x18\x01 \x01(\tH\x00\x12$\n\x05scope\x18\x02 \x01(\x0b\x32\x13.statekeep.v1.ScopeH\x00\x12\r\n\x03\x61ll\x18\x03 \x01(\x08H\x00\x42\x0b\n\tselection\"@\n\x13\x41\x64minExportResponse\x12)\n\x05parts\x18\x01 \x03(\x0b\x32\x1a.statekeep.v1.ExportedPart\"V\n\x12\x41\x64minImportRequest\x12)\n\x05parts\x18\x01 \x03(\x0b\x32\x1a.statekeep.v1.ExportedPart\x12\x15\n\rskip_existing\x18\x02 \x01(\x08\"Y\n\x13\x41\x64minImportResponse\x12\r\n\x05parts\x18\x01 \x01(\x03\x12\x33\n\npartitions\x18\x02 \x03(\x0b\x32\x1f.statekeep.v1.ImportedPartition\"\xa8\x03\n\x0c\x45xportedPart\x12\x34\n\tpartition\x18\x01 \x01(\x0b\x32\x1f.statekeep.v1.ExportedPartitionH\x00\x12(\n\x03log\x18\x02 \x01(\x0b\x32\x19.statekeep.v1.ExportedLogH\x00\x12*\n\x05\x65ntry\x18\x03 \x01(\x0b\x32\x19.statekeep.v1.MemoryEntryH\x00\x12,\n\x05purge\x18\x04 \x01(\x0b\x32\x1b.statekeep.v1.ExportedPurgeH\x00\x12.\n\x06\x61nswer\x18\x05 \x01(\x0b\x32\x1c.statekeep.v1.ExportedAnswerH\x00\x12$\n\x05\x65vent\x18\x06 \x01(\x0b\x32\x13.statekeep.v1.EventH\x00\x12.\n\ncheckpoint\x18\x07 \x01(\x0b\x32\x18.statekeep.v1.CheckpointH\x00\x12&\n\x06\x62ranch\x18\x08 \x01(\x0b\x32\x14.statekeep.v1.BranchH\x00\x12(\n\x03\x65nd\x18\t \x01(\x0b\x32\x19.statekeep.v1.ExportedEndH\x00\x42\x06\n\x04part\"\xe8\x01\n\x11\x45xportedPartition\x12$\n\x05scope\x18\x01 \x01(\x0b\x32\x13.statekeep.v1.ScopeH\x00\x12\x13\n\tthread_id\x18\x02 \x01(\tH\x00\x12\x0c\n\x04life\x18\x03 \x01(\x03\x12\x10\n\x08revision\x18\x04 \x01(\x03\x12\x0e\n\x06oldest\x18\x05 \x01(\x03\x12/\n\x0b\x63reate_time\x18\x06 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12/\n\x0bupdate_time\x18\x07 \x01(\x0b\x32\x1a.google.protobuf.TimestampB\x06\n\x04name\"_\n\x0b\x45xportedLog\x12#\n\x04kind\x18\x01 \x01(\x0e\x32\x15.statekeep.v1.LogKind\x12\x0c\n\x04name\x18\x02 \x01(\t\x12\x0f\n\x07trimmed\x18\x03 \x01(\x03\x12\x0c\n\x04\x62orn\x18\x04 \x01(\x03\"Q\n\rExportedPurge\x12\x10\n\x08revision\x18\x01 \x01(\x03\x12.\n\x05purge\x18\x02 \x01(\x0b\x32\x1f.statekeep.v1.MemoryPurgeRecord\"n\n\x0e\x45xportedAnswer\x12\x10\n\x08revision\x18\x01 \x01(\x03\x12\x12\n\nrequest_id\x18\x02 \x01(\t\x12\x13\n\x0b\x66ingerprint\x18\x03 \x01(\x0c\x12\x10\n\x08response\x18\x04 \x01(\x0c\x12\x0f\n\x07partial\x18\x05 \x01(\x08\"\x1e\n\x0b\x45xportedEnd\x12\x0f\n\x07records\x18\x01 \x01(\x03\"\x95\x01\n\x11ImportedPartition\x12$\n\x05scope\x18\x01 \x01(\x0b\x32\x13.statekeep.v1.ScopeH\x00\x12\x13\n\tthread_id\x18\x02 \x01(\tH\x00\x12,\n\x07outcome\x18\x03 \x01(\x0e\x32\x1b.statekeep.v1.ImportOutcome\x12\x0f\n\x07records\x18\x04 \x01(\x03\x42\x06\n\x04name\"\x14\n\x12\x41\x64minBackupRequest\"A\n\x13\x41\x64minBackupResponse\x12\x0c\n\x04\x64\x61ta\x18\x01 \x01(\x0c\x12\x0c\n\x04size\x18\x02 \x01(\x03\x12\x0e\n\x06\x63opied\x18\x03 \x01(\x03\"\x15\n\x13\x41\x64minGetInfoRequest\"\xd1\x01\n\x14\x41\x64minGetInfoResponse\x12\x0f\n\x07version\x18\x01 \x01(\t\x12\x0e\n\x06\x65ngine\x18\x02 \x01(\t\x12.\n\nstart_time\x18\x03 \x01(\x0b\x32\x1a.google.protobuf.Timestamp\x12)\n\x06uptime\x18\x04 \x01(\x0b\x32\x19.google.protobuf.Duration\x12\'\n\x06limits\x18\x05 \x03(\x0b\x32\x17.statekeep.v1.InfoLimit\x12\x14\n\x0c\x63\x61pabilities\x18\x06 \x03(\t\"(\n\tInfoLimit\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\r\n\x05value\x18\x02 \x01(\x01*\xa6\x01\n\x07LogKind\x12\x18\n\x14LOG_KIND_UNSPECIFIED\x10\x00\x12\x10\n\x0cLOG_KIND_KEY\x10\x01\x12\x13\n\x0fLOG_KIND_PURGES\x10\x02\x12\x14\n\x10LOG_KIND_ANSWERS\x10\x03\x12\x13\n\x0fLOG_KIND_EVENTS\x10\x04\x12\x18\n\x14LOG_KIND_CHECKPOINTS\x10\x05\x12\x15\n\x11LOG_KIND_BRANCHES\x10\x06*\x86\x01\n\rImportOutcome\x12\x1e\n\x1aIMPORT_OUTCOME_UNSPECIFIED\x10\x00\x12\x1b\n\x17IMPORT_OUTCOME_RESTORED\x10\x01\x12\x1c\n\x18IMPORT_OUTCOME_UNCHANGED\x10\x02\x12\x1a\n\x16IMPORT_OUTCOME_SKIPPED\x10\x03\x32\xce\x02\n\x05\x41\x64min\x12O\n\x06\x45xport\x12 .statekeep.v1.AdminExportRequest\x1a!.statekeep.v1.AdminExportResponse0\x01\x12Q\n\x06Import\x12 .statekeep.v1.AdminImportRequest\x1a!.statekeep.v1.AdminImportResponse(\x01\x30\x01\x12O\n\x06\x42\x61\x63kup\x12 .statekeep.v1.AdminBackupRequest\x1a!.statekeep.v1.AdminBackupResponse0\x01\x12P\n\x07GetInfo\x12!.statekeep.v1.AdminGetInfoRequest\x1a\".statekeep.v1.AdminGetInfoResponseb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
 _builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'statekeep.v1.admin_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
   DESCRIPTOR._loaded_options = None
-  _globals['_LOGKIND']._serialized_start=1627
-  _globals['_LOGKIND']._serialized_end=1793
-  _globals['_IMPORTOUTCOME']._serialized_start=1796
-  _globals['_IMPORTOUTCOME']._serialized_end=1930
-  _globals['_ADMINEXPORTREQUEST']._serialized_start=134
-  _globals['_ADMINEXPORTREQUEST']._serialized_end=241
-  _globals['_ADMINEXPORTRESPONSE']._serialized_start=243
-  _globals['_ADMINEXPORTRESPONSE']._serialized_end=307
-  _globals['_ADMINIMPORTREQUEST']._serialized_start=309
-  _globals['_ADMINIMPORTREQUEST']._serialized_end=395
-  _globals['_ADMINIMPORTRESPONSE']._serialized_start=397
-  _globals['_ADMINIMPORTRESPONSE']._serialized_end=486
-  _globals['_EXPORTEDPART']._serialized_start=489
-  _globals['_EXPORTEDPART']._serialized_end=913
-  _globals['_EXPORTEDPARTITION']._serialized_start=916
-  _globals['_EXPORTEDPARTITION']._serialized_end=1148
-  _globals['_EXPORTEDLOG']._serialized_start=1150
-  _globals['_EXPORTEDLOG']._serialized_end=1245
-  _globals['_EXPORTEDPURGE']._serialized_start=1247
-  _globals['_EXPORTEDPURGE']._serialized_end=1328
-  _globals['_EXPORTEDANSWER']._serialized_start=1330
-  _globals['_EXPORTEDANSWER']._serialized_end=1440
-  _globals['_EXPORTEDEND']._serialized_start=1442
-  _globals['_EXPORTEDEND']._serialized_end=1472
-  _globals['_IMPORTEDPARTITION']._serialized_start=1475
-  _globals['_IMPORTEDPARTITION']._serialized_end=1624
-  _globals['_ADMIN']._serialized_start=1933
-  _globals['_ADMIN']._serialized_end=2104
+  _globals['_LOGKIND']._serialized_start=2025
+  _globals['_LOGKIND']._serialized_end=2191
+  _globals['_IMPORTOUTCOME']._serialized_start=2194
+  _globals['_IMPORTOUTCOME']._serialized_end=2328
+  _globals['_ADMINEXPORTREQUEST']._serialized_start=166
+  _globals['_ADMINEXPORTREQUEST']._serialized_end=273
+  _globals['_ADMINEXPORTRESPONSE']._serialized_start=275
+  _globals['_ADMINEXPORTRESPONSE']._serialized_end=339
+  _globals['_ADMINIMPORTREQUEST']._serialized_start=341
+  _globals['_ADMINIMPORTREQUEST']._serialized_end=427
+  _globals['_ADMINIMPORTRESPONSE']._serialized_start=429
+  _globals['_ADMINIMPORTRESPONSE']._serialized_end=518
+  _globals['_EXPORTEDPART']._serialized_start=521
+  _globals['_EXPORTEDPART']._serialized_end=945
+  _globals['_EXPORTEDPARTITION']._serialized_start=948
+  _globals['_EXPORTEDPARTITION']._serialized_end=1180
+  _globals['_EXPORTEDLOG']._serialized_start=1182
+  _globals['_EXPORTEDLOG']._serialized_end=1277
+  _globals['_EXPORTEDPURGE']._serialized_start=1279
+  _globals['_EXPORTEDPURGE']._serialized_end=1360
+  _globals['_EXPORTEDANSWER']._serialized_start=1362
+  _globals['_EXPORTEDANSWER']._serialized_end=1472
+  _globals['_EXPORTEDEND']._serialized_start=1474
+  _globals['_EXPORTEDEND']._serialized_end=1504
+  _globals['_IMPORTEDPARTITION']._serialized_start=1507
+  _globals['_IMPORTEDPARTITION']._serialized_end=1656
+  _globals['_ADMINBACKUPREQUEST']._serialized_start=1658
+  _globals['_ADMINBACKUPREQUEST']._serialized_end=1678
+  _globals['_ADMINBACKUPRESPONSE']._serialized_start=1680
+  _globals['_ADMINBACKUPRESPONSE']._serialized_end=1745
+  _globals['_ADMINGETINFOREQUEST']._serialized_start=1747
+  _globals['_ADMINGETINFOREQUEST']._serialized_end=1768
+  _globals['_ADMINGETINFORESPONSE']._serialized_start=1771
+  _globals['_ADMINGETINFORESPONSE']._serialized_end=1980
+  _globals['_INFOLIMIT']._serialized_start=1982
+  _globals['_INFOLIMIT']._serialized_end=2022
+  _globals['_ADMIN']._serialized_start=2331
+  _globals['_ADMIN']._serialized_end=2665
 # @@protoc_insertion_point(module_scope)

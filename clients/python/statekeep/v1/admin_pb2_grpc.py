@@ -26,7 +26,8 @@ if _version_not_supported:
 
 
 class AdminStub:
-    """Admin is for who runs a server: it moves what is kept, whole, from one server to another or to a file.
+    """Admin is for who runs a server: it moves what is kept, whole, from one server to another or to a file, and backs up
+    the file that a server keeps it in.
     """
 
     def __init__(self, channel):
@@ -45,10 +46,21 @@ class AdminStub:
                 request_serializer=statekeep_dot_v1_dot_admin__pb2.AdminImportRequest.SerializeToString,
                 response_deserializer=statekeep_dot_v1_dot_admin__pb2.AdminImportResponse.FromString,
                 _registered_method=True)
+        self.Backup = channel.unary_stream(
+                '/statekeep.v1.Admin/Backup',
+                request_serializer=statekeep_dot_v1_dot_admin__pb2.AdminBackupRequest.SerializeToString,
+                response_deserializer=statekeep_dot_v1_dot_admin__pb2.AdminBackupResponse.FromString,
+                _registered_method=True)
+        self.GetInfo = channel.unary_unary(
+                '/statekeep.v1.Admin/GetInfo',
+                request_serializer=statekeep_dot_v1_dot_admin__pb2.AdminGetInfoRequest.SerializeToString,
+                response_deserializer=statekeep_dot_v1_dot_admin__pb2.AdminGetInfoResponse.FromString,
+                _registered_method=True)
 
 
 class AdminServicer:
-    """Admin is for who runs a server: it moves what is kept, whole, from one server to another or to a file.
+    """Admin is for who runs a server: it moves what is kept, whole, from one server to another or to a file, and backs up
+    the file that a server keeps it in.
     """
 
     def Export(self, request, context):
@@ -70,6 +82,24 @@ class AdminServicer:
         context.set_details('Method not implemented!')
         raise NotImplementedError('Method not implemented!')
 
+    def Backup(self, request, context):
+        """Streams a copy of the server's file as it was at one moment, all scopes and threads together, which a server opens
+        as its own. Others read and write meanwhile. The copy is made whole in a temporary file beside the server's own, and
+        checked, before its first byte is sent. One at a time: a second is RESOURCE_EXHAUSTED, LIMIT_REACHED. A server that
+        keeps nothing in a file: UNIMPLEMENTED, NOT_SUPPORTED. No room for the copy, or a damaged file: UNAVAILABLE,
+        STORE_UNAVAILABLE.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
+    def GetInfo(self, request, context):
+        """Tells what the server is, and what it takes.
+        """
+        context.set_code(grpc.StatusCode.UNIMPLEMENTED)
+        context.set_details('Method not implemented!')
+        raise NotImplementedError('Method not implemented!')
+
 
 def add_AdminServicer_to_server(servicer, server):
     rpc_method_handlers = {
@@ -83,6 +113,16 @@ def add_AdminServicer_to_server(servicer, server):
                     request_deserializer=statekeep_dot_v1_dot_admin__pb2.AdminImportRequest.FromString,
                     response_serializer=statekeep_dot_v1_dot_admin__pb2.AdminImportResponse.SerializeToString,
             ),
+            'Backup': grpc.unary_stream_rpc_method_handler(
+                    servicer.Backup,
+                    request_deserializer=statekeep_dot_v1_dot_admin__pb2.AdminBackupRequest.FromString,
+                    response_serializer=statekeep_dot_v1_dot_admin__pb2.AdminBackupResponse.SerializeToString,
+            ),
+            'GetInfo': grpc.unary_unary_rpc_method_handler(
+                    servicer.GetInfo,
+                    request_deserializer=statekeep_dot_v1_dot_admin__pb2.AdminGetInfoRequest.FromString,
+                    response_serializer=statekeep_dot_v1_dot_admin__pb2.AdminGetInfoResponse.SerializeToString,
+            ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
             'statekeep.v1.Admin', rpc_method_handlers)
@@ -92,7 +132,8 @@ def add_AdminServicer_to_server(servicer, server):
 
  # This class is part of an EXPERIMENTAL API.
 class Admin:
-    """Admin is for who runs a server: it moves what is kept, whole, from one server to another or to a file.
+    """Admin is for who runs a server: it moves what is kept, whole, from one server to another or to a file, and backs up
+    the file that a server keeps it in.
     """
 
     @staticmethod
@@ -139,6 +180,60 @@ class Admin:
             '/statekeep.v1.Admin/Import',
             statekeep_dot_v1_dot_admin__pb2.AdminImportRequest.SerializeToString,
             statekeep_dot_v1_dot_admin__pb2.AdminImportResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def Backup(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_stream(
+            request,
+            target,
+            '/statekeep.v1.Admin/Backup',
+            statekeep_dot_v1_dot_admin__pb2.AdminBackupRequest.SerializeToString,
+            statekeep_dot_v1_dot_admin__pb2.AdminBackupResponse.FromString,
+            options,
+            channel_credentials,
+            insecure,
+            call_credentials,
+            compression,
+            wait_for_ready,
+            timeout,
+            metadata,
+            _registered_method=True)
+
+    @staticmethod
+    def GetInfo(request,
+            target,
+            options=(),
+            channel_credentials=None,
+            call_credentials=None,
+            insecure=False,
+            compression=None,
+            wait_for_ready=None,
+            timeout=None,
+            metadata=None):
+        return grpc.experimental.unary_unary(
+            request,
+            target,
+            '/statekeep.v1.Admin/GetInfo',
+            statekeep_dot_v1_dot_admin__pb2.AdminGetInfoRequest.SerializeToString,
+            statekeep_dot_v1_dot_admin__pb2.AdminGetInfoResponse.FromString,
             options,
             channel_credentials,
             insecure,

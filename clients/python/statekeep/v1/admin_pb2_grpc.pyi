@@ -27,7 +27,9 @@ GRPC_GENERATED_VERSION: str
 GRPC_VERSION: str
 
 class AdminStub:
-    """Admin is for who runs a server: it moves what is kept, whole, from one server to another or to a file."""
+    """Admin is for who runs a server: it moves what is kept, whole, from one server to another or to a file, and backs up
+    the file that a server keeps it in.
+    """
 
     @_typing.overload
     def __new__(cls, channel: _grpc.Channel) -> _Self: ...
@@ -44,10 +46,21 @@ class AdminStub:
     and may be sent again. One that is there already with all that the stream brings is left as it is; any other
     one of its name is ALREADY_EXISTS, PARTITION_EXISTS, unless skip_existing.
     """
+    Backup: _grpc.UnaryStreamMultiCallable[_admin_pb2.AdminBackupRequest, _admin_pb2.AdminBackupResponse]
+    """Streams a copy of the server's file as it was at one moment, all scopes and threads together, which a server opens
+    as its own. Others read and write meanwhile. The copy is made whole in a temporary file beside the server's own, and
+    checked, before its first byte is sent. One at a time: a second is RESOURCE_EXHAUSTED, LIMIT_REACHED. A server that
+    keeps nothing in a file: UNIMPLEMENTED, NOT_SUPPORTED. No room for the copy, or a damaged file: UNAVAILABLE,
+    STORE_UNAVAILABLE.
+    """
+    GetInfo: _grpc.UnaryUnaryMultiCallable[_admin_pb2.AdminGetInfoRequest, _admin_pb2.AdminGetInfoResponse]
+    """Tells what the server is, and what it takes."""
 
 @_typing.type_check_only
 class AdminAsyncStub(AdminStub):
-    """Admin is for who runs a server: it moves what is kept, whole, from one server to another or to a file."""
+    """Admin is for who runs a server: it moves what is kept, whole, from one server to another or to a file, and backs up
+    the file that a server keeps it in.
+    """
 
     def __init__(self, channel: _aio.Channel) -> None: ...
     Export: _aio.UnaryStreamMultiCallable[_admin_pb2.AdminExportRequest, _admin_pb2.AdminExportResponse]  # type: ignore[assignment]
@@ -61,9 +74,20 @@ class AdminAsyncStub(AdminStub):
     and may be sent again. One that is there already with all that the stream brings is left as it is; any other
     one of its name is ALREADY_EXISTS, PARTITION_EXISTS, unless skip_existing.
     """
+    Backup: _aio.UnaryStreamMultiCallable[_admin_pb2.AdminBackupRequest, _admin_pb2.AdminBackupResponse]  # type: ignore[assignment]
+    """Streams a copy of the server's file as it was at one moment, all scopes and threads together, which a server opens
+    as its own. Others read and write meanwhile. The copy is made whole in a temporary file beside the server's own, and
+    checked, before its first byte is sent. One at a time: a second is RESOURCE_EXHAUSTED, LIMIT_REACHED. A server that
+    keeps nothing in a file: UNIMPLEMENTED, NOT_SUPPORTED. No room for the copy, or a damaged file: UNAVAILABLE,
+    STORE_UNAVAILABLE.
+    """
+    GetInfo: _aio.UnaryUnaryMultiCallable[_admin_pb2.AdminGetInfoRequest, _admin_pb2.AdminGetInfoResponse]  # type: ignore[assignment]
+    """Tells what the server is, and what it takes."""
 
 class AdminServicer(metaclass=_abc_1.ABCMeta):
-    """Admin is for who runs a server: it moves what is kept, whole, from one server to another or to a file."""
+    """Admin is for who runs a server: it moves what is kept, whole, from one server to another or to a file, and backs up
+    the file that a server keeps it in.
+    """
 
     @_abc_1.abstractmethod
     def Export(
@@ -87,5 +111,26 @@ class AdminServicer(metaclass=_abc_1.ABCMeta):
         and may be sent again. One that is there already with all that the stream brings is left as it is; any other
         one of its name is ALREADY_EXISTS, PARTITION_EXISTS, unless skip_existing.
         """
+
+    @_abc_1.abstractmethod
+    def Backup(
+        self,
+        request: _admin_pb2.AdminBackupRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_abc.Iterator[_admin_pb2.AdminBackupResponse], _abc.AsyncIterator[_admin_pb2.AdminBackupResponse]]:
+        """Streams a copy of the server's file as it was at one moment, all scopes and threads together, which a server opens
+        as its own. Others read and write meanwhile. The copy is made whole in a temporary file beside the server's own, and
+        checked, before its first byte is sent. One at a time: a second is RESOURCE_EXHAUSTED, LIMIT_REACHED. A server that
+        keeps nothing in a file: UNIMPLEMENTED, NOT_SUPPORTED. No room for the copy, or a damaged file: UNAVAILABLE,
+        STORE_UNAVAILABLE.
+        """
+
+    @_abc_1.abstractmethod
+    def GetInfo(
+        self,
+        request: _admin_pb2.AdminGetInfoRequest,
+        context: _ServicerContext,
+    ) -> _typing.Union[_admin_pb2.AdminGetInfoResponse, _abc.Awaitable[_admin_pb2.AdminGetInfoResponse]]:
+        """Tells what the server is, and what it takes."""
 
 def add_AdminServicer_to_server(servicer: AdminServicer, server: _typing.Union[_grpc.Server, _aio.Server]) -> None: ...

@@ -4,8 +4,8 @@
 
 import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
 import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
-import type { Timestamp } from "@bufbuild/protobuf/wkt";
-import { file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
+import type { Duration, Timestamp } from "@bufbuild/protobuf/wkt";
+import { file_google_protobuf_duration, file_google_protobuf_timestamp } from "@bufbuild/protobuf/wkt";
 import type { MemoryEntry, MemoryPurgeRecord, Scope } from "./memory_pb.js";
 import { file_statekeep_v1_memory } from "./memory_pb.js";
 import type { Branch, Checkpoint, Event } from "./state_store_pb.js";
@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file statekeep/v1/admin.proto.
  */
 export const file_statekeep_v1_admin: GenFile = /*@__PURE__*/
-  fileDesc("ChhzdGF0ZWtlZXAvdjEvYWRtaW4ucHJvdG8SDHN0YXRla2VlcC52MSJrChJBZG1pbkV4cG9ydFJlcXVlc3QSEwoJdGhyZWFkX2lkGAEgASgJSAASJAoFc2NvcGUYAiABKAsyEy5zdGF0ZWtlZXAudjEuU2NvcGVIABINCgNhbGwYAyABKAhIAEILCglzZWxlY3Rpb24iQAoTQWRtaW5FeHBvcnRSZXNwb25zZRIpCgVwYXJ0cxgBIAMoCzIaLnN0YXRla2VlcC52MS5FeHBvcnRlZFBhcnQiVgoSQWRtaW5JbXBvcnRSZXF1ZXN0EikKBXBhcnRzGAEgAygLMhouc3RhdGVrZWVwLnYxLkV4cG9ydGVkUGFydBIVCg1za2lwX2V4aXN0aW5nGAIgASgIIlkKE0FkbWluSW1wb3J0UmVzcG9uc2USDQoFcGFydHMYASABKAMSMwoKcGFydGl0aW9ucxgCIAMoCzIfLnN0YXRla2VlcC52MS5JbXBvcnRlZFBhcnRpdGlvbiKoAwoMRXhwb3J0ZWRQYXJ0EjQKCXBhcnRpdGlvbhgBIAEoCzIfLnN0YXRla2VlcC52MS5FeHBvcnRlZFBhcnRpdGlvbkgAEigKA2xvZxgCIAEoCzIZLnN0YXRla2VlcC52MS5FeHBvcnRlZExvZ0gAEioKBWVudHJ5GAMgASgLMhkuc3RhdGVrZWVwLnYxLk1lbW9yeUVudHJ5SAASLAoFcHVyZ2UYBCABKAsyGy5zdGF0ZWtlZXAudjEuRXhwb3J0ZWRQdXJnZUgAEi4KBmFuc3dlchgFIAEoCzIcLnN0YXRla2VlcC52MS5FeHBvcnRlZEFuc3dlckgAEiQKBWV2ZW50GAYgASgLMhMuc3RhdGVrZWVwLnYxLkV2ZW50SAASLgoKY2hlY2twb2ludBgHIAEoCzIYLnN0YXRla2VlcC52MS5DaGVja3BvaW50SAASJgoGYnJhbmNoGAggASgLMhQuc3RhdGVrZWVwLnYxLkJyYW5jaEgAEigKA2VuZBgJIAEoCzIZLnN0YXRla2VlcC52MS5FeHBvcnRlZEVuZEgAQgYKBHBhcnQi6AEKEUV4cG9ydGVkUGFydGl0aW9uEiQKBXNjb3BlGAEgASgLMhMuc3RhdGVrZWVwLnYxLlNjb3BlSAASEwoJdGhyZWFkX2lkGAIgASgJSAASDAoEbGlmZRgDIAEoAxIQCghyZXZpc2lvbhgEIAEoAxIOCgZvbGRlc3QYBSABKAMSLwoLY3JlYXRlX3RpbWUYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC3VwZGF0ZV90aW1lGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIGCgRuYW1lIl8KC0V4cG9ydGVkTG9nEiMKBGtpbmQYASABKA4yFS5zdGF0ZWtlZXAudjEuTG9nS2luZBIMCgRuYW1lGAIgASgJEg8KB3RyaW1tZWQYAyABKAMSDAoEYm9ybhgEIAEoAyJRCg1FeHBvcnRlZFB1cmdlEhAKCHJldmlzaW9uGAEgASgDEi4KBXB1cmdlGAIgASgLMh8uc3RhdGVrZWVwLnYxLk1lbW9yeVB1cmdlUmVjb3JkIm4KDkV4cG9ydGVkQW5zd2VyEhAKCHJldmlzaW9uGAEgASgDEhIKCnJlcXVlc3RfaWQYAiABKAkSEwoLZmluZ2VycHJpbnQYAyABKAwSEAoIcmVzcG9uc2UYBCABKAwSDwoHcGFydGlhbBgFIAEoCCIeCgtFeHBvcnRlZEVuZBIPCgdyZWNvcmRzGAEgASgDIpUBChFJbXBvcnRlZFBhcnRpdGlvbhIkCgVzY29wZRgBIAEoCzITLnN0YXRla2VlcC52MS5TY29wZUgAEhMKCXRocmVhZF9pZBgCIAEoCUgAEiwKB291dGNvbWUYAyABKA4yGy5zdGF0ZWtlZXAudjEuSW1wb3J0T3V0Y29tZRIPCgdyZWNvcmRzGAQgASgDQgYKBG5hbWUqpgEKB0xvZ0tpbmQSGAoUTE9HX0tJTkRfVU5TUEVDSUZJRUQQABIQCgxMT0dfS0lORF9LRVkQARITCg9MT0dfS0lORF9QVVJHRVMQAhIUChBMT0dfS0lORF9BTlNXRVJTEAMSEwoPTE9HX0tJTkRfRVZFTlRTEAQSGAoUTE9HX0tJTkRfQ0hFQ0tQT0lOVFMQBRIVChFMT0dfS0lORF9CUkFOQ0hFUxAGKoYBCg1JbXBvcnRPdXRjb21lEh4KGklNUE9SVF9PVVRDT01FX1VOU1BFQ0lGSUVEEAASGwoXSU1QT1JUX09VVENPTUVfUkVTVE9SRUQQARIcChhJTVBPUlRfT1VUQ09NRV9VTkNIQU5HRUQQAhIaChZJTVBPUlRfT1VUQ09NRV9TS0lQUEVEEAMyqwEKBUFkbWluEk8KBkV4cG9ydBIgLnN0YXRla2VlcC52MS5BZG1pbkV4cG9ydFJlcXVlc3QaIS5zdGF0ZWtlZXAudjEuQWRtaW5FeHBvcnRSZXNwb25zZTABElEKBkltcG9ydBIgLnN0YXRla2VlcC52MS5BZG1pbkltcG9ydFJlcXVlc3QaIS5zdGF0ZWtlZXAudjEuQWRtaW5JbXBvcnRSZXNwb25zZSgBMAFiBnByb3RvMw", [file_google_protobuf_timestamp, file_statekeep_v1_memory, file_statekeep_v1_state_store]);
+  fileDesc("ChhzdGF0ZWtlZXAvdjEvYWRtaW4ucHJvdG8SDHN0YXRla2VlcC52MSJrChJBZG1pbkV4cG9ydFJlcXVlc3QSEwoJdGhyZWFkX2lkGAEgASgJSAASJAoFc2NvcGUYAiABKAsyEy5zdGF0ZWtlZXAudjEuU2NvcGVIABINCgNhbGwYAyABKAhIAEILCglzZWxlY3Rpb24iQAoTQWRtaW5FeHBvcnRSZXNwb25zZRIpCgVwYXJ0cxgBIAMoCzIaLnN0YXRla2VlcC52MS5FeHBvcnRlZFBhcnQiVgoSQWRtaW5JbXBvcnRSZXF1ZXN0EikKBXBhcnRzGAEgAygLMhouc3RhdGVrZWVwLnYxLkV4cG9ydGVkUGFydBIVCg1za2lwX2V4aXN0aW5nGAIgASgIIlkKE0FkbWluSW1wb3J0UmVzcG9uc2USDQoFcGFydHMYASABKAMSMwoKcGFydGl0aW9ucxgCIAMoCzIfLnN0YXRla2VlcC52MS5JbXBvcnRlZFBhcnRpdGlvbiKoAwoMRXhwb3J0ZWRQYXJ0EjQKCXBhcnRpdGlvbhgBIAEoCzIfLnN0YXRla2VlcC52MS5FeHBvcnRlZFBhcnRpdGlvbkgAEigKA2xvZxgCIAEoCzIZLnN0YXRla2VlcC52MS5FeHBvcnRlZExvZ0gAEioKBWVudHJ5GAMgASgLMhkuc3RhdGVrZWVwLnYxLk1lbW9yeUVudHJ5SAASLAoFcHVyZ2UYBCABKAsyGy5zdGF0ZWtlZXAudjEuRXhwb3J0ZWRQdXJnZUgAEi4KBmFuc3dlchgFIAEoCzIcLnN0YXRla2VlcC52MS5FeHBvcnRlZEFuc3dlckgAEiQKBWV2ZW50GAYgASgLMhMuc3RhdGVrZWVwLnYxLkV2ZW50SAASLgoKY2hlY2twb2ludBgHIAEoCzIYLnN0YXRla2VlcC52MS5DaGVja3BvaW50SAASJgoGYnJhbmNoGAggASgLMhQuc3RhdGVrZWVwLnYxLkJyYW5jaEgAEigKA2VuZBgJIAEoCzIZLnN0YXRla2VlcC52MS5FeHBvcnRlZEVuZEgAQgYKBHBhcnQi6AEKEUV4cG9ydGVkUGFydGl0aW9uEiQKBXNjb3BlGAEgASgLMhMuc3RhdGVrZWVwLnYxLlNjb3BlSAASEwoJdGhyZWFkX2lkGAIgASgJSAASDAoEbGlmZRgDIAEoAxIQCghyZXZpc2lvbhgEIAEoAxIOCgZvbGRlc3QYBSABKAMSLwoLY3JlYXRlX3RpbWUYBiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEi8KC3VwZGF0ZV90aW1lGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcEIGCgRuYW1lIl8KC0V4cG9ydGVkTG9nEiMKBGtpbmQYASABKA4yFS5zdGF0ZWtlZXAudjEuTG9nS2luZBIMCgRuYW1lGAIgASgJEg8KB3RyaW1tZWQYAyABKAMSDAoEYm9ybhgEIAEoAyJRCg1FeHBvcnRlZFB1cmdlEhAKCHJldmlzaW9uGAEgASgDEi4KBXB1cmdlGAIgASgLMh8uc3RhdGVrZWVwLnYxLk1lbW9yeVB1cmdlUmVjb3JkIm4KDkV4cG9ydGVkQW5zd2VyEhAKCHJldmlzaW9uGAEgASgDEhIKCnJlcXVlc3RfaWQYAiABKAkSEwoLZmluZ2VycHJpbnQYAyABKAwSEAoIcmVzcG9uc2UYBCABKAwSDwoHcGFydGlhbBgFIAEoCCIeCgtFeHBvcnRlZEVuZBIPCgdyZWNvcmRzGAEgASgDIpUBChFJbXBvcnRlZFBhcnRpdGlvbhIkCgVzY29wZRgBIAEoCzITLnN0YXRla2VlcC52MS5TY29wZUgAEhMKCXRocmVhZF9pZBgCIAEoCUgAEiwKB291dGNvbWUYAyABKA4yGy5zdGF0ZWtlZXAudjEuSW1wb3J0T3V0Y29tZRIPCgdyZWNvcmRzGAQgASgDQgYKBG5hbWUiFAoSQWRtaW5CYWNrdXBSZXF1ZXN0IkEKE0FkbWluQmFja3VwUmVzcG9uc2USDAoEZGF0YRgBIAEoDBIMCgRzaXplGAIgASgDEg4KBmNvcGllZBgDIAEoAyIVChNBZG1pbkdldEluZm9SZXF1ZXN0ItEBChRBZG1pbkdldEluZm9SZXNwb25zZRIPCgd2ZXJzaW9uGAEgASgJEg4KBmVuZ2luZRgCIAEoCRIuCgpzdGFydF90aW1lGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIpCgZ1cHRpbWUYBCABKAsyGS5nb29nbGUucHJvdG9idWYuRHVyYXRpb24SJwoGbGltaXRzGAUgAygLMhcuc3RhdGVrZWVwLnYxLkluZm9MaW1pdBIUCgxjYXBhYmlsaXRpZXMYBiADKAkiKAoJSW5mb0xpbWl0EgwKBG5hbWUYASABKAkSDQoFdmFsdWUYAiABKAEqpgEKB0xvZ0tpbmQSGAoUTE9HX0tJTkRfVU5TUEVDSUZJRUQQABIQCgxMT0dfS0lORF9LRVkQARITCg9MT0dfS0lORF9QVVJHRVMQAhIUChBMT0dfS0lORF9BTlNXRVJTEAMSEwoPTE9HX0tJTkRfRVZFTlRTEAQSGAoUTE9HX0tJTkRfQ0hFQ0tQT0lOVFMQBRIVChFMT0dfS0lORF9CUkFOQ0hFUxAGKoYBCg1JbXBvcnRPdXRjb21lEh4KGklNUE9SVF9PVVRDT01FX1VOU1BFQ0lGSUVEEAASGwoXSU1QT1JUX09VVENPTUVfUkVTVE9SRUQQARIcChhJTVBPUlRfT1VUQ09NRV9VTkNIQU5HRUQQAhIaChZJTVBPUlRfT1VUQ09NRV9TS0lQUEVEEAMyzgIKBUFkbWluEk8KBkV4cG9ydBIgLnN0YXRla2VlcC52MS5BZG1pbkV4cG9ydFJlcXVlc3QaIS5zdGF0ZWtlZXAudjEuQWRtaW5FeHBvcnRSZXNwb25zZTABElEKBkltcG9ydBIgLnN0YXRla2VlcC52MS5BZG1pbkltcG9ydFJlcXVlc3QaIS5zdGF0ZWtlZXAudjEuQWRtaW5JbXBvcnRSZXNwb25zZSgBMAESTwoGQmFja3VwEiAuc3RhdGVrZWVwLnYxLkFkbWluQmFja3VwUmVxdWVzdBohLnN0YXRla2VlcC52MS5BZG1pbkJhY2t1cFJlc3BvbnNlMAESUAoHR2V0SW5mbxIhLnN0YXRla2VlcC52MS5BZG1pbkdldEluZm9SZXF1ZXN0GiIuc3RhdGVrZWVwLnYxLkFkbWluR2V0SW5mb1Jlc3BvbnNlYgZwcm90bzM", [file_google_protobuf_duration, file_google_protobuf_timestamp, file_statekeep_v1_memory, file_statekeep_v1_state_store]);
 
 /**
  * @generated from message statekeep.v1.AdminExportRequest
@@ -427,6 +427,144 @@ export const ImportedPartitionSchema: GenMessage<ImportedPartition> = /*@__PURE_
   messageDesc(file_statekeep_v1_admin, 10);
 
 /**
+ * @generated from message statekeep.v1.AdminBackupRequest
+ */
+export type AdminBackupRequest = Message<"statekeep.v1.AdminBackupRequest"> & {
+};
+
+/**
+ * Describes the message statekeep.v1.AdminBackupRequest.
+ * Use `create(AdminBackupRequestSchema)` to create a new message.
+ */
+export const AdminBackupRequestSchema: GenMessage<AdminBackupRequest> = /*@__PURE__*/
+  messageDesc(file_statekeep_v1_admin, 11);
+
+/**
+ * First those without data, while the copy is made; then those with it.
+ *
+ * @generated from message statekeep.v1.AdminBackupResponse
+ */
+export type AdminBackupResponse = Message<"statekeep.v1.AdminBackupResponse"> & {
+  /**
+   * The next bytes of the copy, at most 256 KiB less what the message itself takes.
+   *
+   * @generated from field: bytes data = 1;
+   */
+  data: Uint8Array;
+
+  /**
+   * How many bytes the copy has, the same in every message. A copy is whole where so many came and the stream ended OK.
+   *
+   * @generated from field: int64 size = 2;
+   */
+  size: bigint;
+
+  /**
+   * How many of them the server has copied.
+   *
+   * @generated from field: int64 copied = 3;
+   */
+  copied: bigint;
+};
+
+/**
+ * Describes the message statekeep.v1.AdminBackupResponse.
+ * Use `create(AdminBackupResponseSchema)` to create a new message.
+ */
+export const AdminBackupResponseSchema: GenMessage<AdminBackupResponse> = /*@__PURE__*/
+  messageDesc(file_statekeep_v1_admin, 12);
+
+/**
+ * @generated from message statekeep.v1.AdminGetInfoRequest
+ */
+export type AdminGetInfoRequest = Message<"statekeep.v1.AdminGetInfoRequest"> & {
+};
+
+/**
+ * Describes the message statekeep.v1.AdminGetInfoRequest.
+ * Use `create(AdminGetInfoRequestSchema)` to create a new message.
+ */
+export const AdminGetInfoRequestSchema: GenMessage<AdminGetInfoRequest> = /*@__PURE__*/
+  messageDesc(file_statekeep_v1_admin, 13);
+
+/**
+ * @generated from message statekeep.v1.AdminGetInfoResponse
+ */
+export type AdminGetInfoResponse = Message<"statekeep.v1.AdminGetInfoResponse"> & {
+  /**
+   * Of the server, such as 0.1.0.
+   *
+   * @generated from field: string version = 1;
+   */
+  version: string;
+
+  /**
+   * What keeps Memory and StateStore, as in the store's URL: memory, sqlite.
+   *
+   * @generated from field: string engine = 2;
+   */
+  engine: string;
+
+  /**
+   * @generated from field: google.protobuf.Timestamp start_time = 3;
+   */
+  startTime?: Timestamp | undefined;
+
+  /**
+   * @generated from field: google.protobuf.Duration uptime = 4;
+   */
+  uptime?: Duration | undefined;
+
+  /**
+   * The limits in force, sorted by name.
+   *
+   * @generated from field: repeated statekeep.v1.InfoLimit limits = 5;
+   */
+  limits: InfoLimit[];
+
+  /**
+   * What not every server can, sorted: durable (what is kept outlives the process), and the names that later servers
+   * add. One that is not listed is not there, or turned off.
+   *
+   * @generated from field: repeated string capabilities = 6;
+   */
+  capabilities: string[];
+};
+
+/**
+ * Describes the message statekeep.v1.AdminGetInfoResponse.
+ * Use `create(AdminGetInfoResponseSchema)` to create a new message.
+ */
+export const AdminGetInfoResponseSchema: GenMessage<AdminGetInfoResponse> = /*@__PURE__*/
+  messageDesc(file_statekeep_v1_admin, 14);
+
+/**
+ * @generated from message statekeep.v1.InfoLimit
+ */
+export type InfoLimit = Message<"statekeep.v1.InfoLimit"> & {
+  /**
+   * Such as record: the size of a record, in bytes.
+   *
+   * @generated from field: string name = 1;
+   */
+  name: string;
+
+  /**
+   * In bytes, seconds, or how many.
+   *
+   * @generated from field: double value = 2;
+   */
+  value: number;
+};
+
+/**
+ * Describes the message statekeep.v1.InfoLimit.
+ * Use `create(InfoLimitSchema)` to create a new message.
+ */
+export const InfoLimitSchema: GenMessage<InfoLimit> = /*@__PURE__*/
+  messageDesc(file_statekeep_v1_admin, 15);
+
+/**
  * @generated from enum statekeep.v1.LogKind
  */
 export enum LogKind {
@@ -516,7 +654,8 @@ export const ImportOutcomeSchema: GenEnum<ImportOutcome> = /*@__PURE__*/
   enumDesc(file_statekeep_v1_admin, 1);
 
 /**
- * Admin is for who runs a server: it moves what is kept, whole, from one server to another or to a file.
+ * Admin is for who runs a server: it moves what is kept, whole, from one server to another or to a file, and backs up
+ * the file that a server keeps it in.
  *
  * @generated from service statekeep.v1.Admin
  */
@@ -545,6 +684,30 @@ export const Admin: GenService<{
     methodKind: "bidi_streaming";
     input: typeof AdminImportRequestSchema;
     output: typeof AdminImportResponseSchema;
+  },
+  /**
+   * Streams a copy of the server's file as it was at one moment, all scopes and threads together, which a server opens
+   * as its own. Others read and write meanwhile. The copy is made whole in a temporary file beside the server's own, and
+   * checked, before its first byte is sent. One at a time: a second is RESOURCE_EXHAUSTED, LIMIT_REACHED. A server that
+   * keeps nothing in a file: UNIMPLEMENTED, NOT_SUPPORTED. No room for the copy, or a damaged file: UNAVAILABLE,
+   * STORE_UNAVAILABLE.
+   *
+   * @generated from rpc statekeep.v1.Admin.Backup
+   */
+  backup: {
+    methodKind: "server_streaming";
+    input: typeof AdminBackupRequestSchema;
+    output: typeof AdminBackupResponseSchema;
+  },
+  /**
+   * Tells what the server is, and what it takes.
+   *
+   * @generated from rpc statekeep.v1.Admin.GetInfo
+   */
+  getInfo: {
+    methodKind: "unary";
+    input: typeof AdminGetInfoRequestSchema;
+    output: typeof AdminGetInfoResponseSchema;
   },
 }> = /*@__PURE__*/
   serviceDesc(file_statekeep_v1_admin, 0);
