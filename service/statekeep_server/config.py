@@ -12,12 +12,16 @@ from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from statekeep_server.core.journal import MAX_NUMBER
+from statekeep_server.core.journal import Limits
 from statekeep_server.core.scratch import DEFAULT_IDLE_TTL
 
 _UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _LONGEST = 100 * 365 * 86400.0
 _DURATION = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(ms|s|m|h|d|)")
+_SIZES = {"": 1, "B": 1, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
+_SIZE = re.compile(r"([0-9]+(?:\.[0-9]+)?)\s*(B|KiB|MiB|GiB|TiB|)")
+_YOUNGEST = 0.1  # seconds that a stream may last at least
+_MOST_REQUEST = 2**31 - 1  # what gRPC takes
 
 _NEARLY = 0.8  # how alike two names are of which one may be the other misspelt
 _OTHERS = frozenset({"ADDRESS", "TLS", "TLS_CA", "TLS_SERVER_NAME"})  # variables of clients
@@ -38,6 +42,42 @@ def seconds(given: str | float) -> float:
     if not 0 <= duration <= _LONGEST:
         raise ValueError("give seconds up to a hundred years, or a number with ms, s, m, h or d, such as 20 or 1.5h")
     return duration
+
+
+def size(given: str | float) -> int:
+    """Return a number of bytes: a whole number, or text with a unit (KiB, MiB, GiB, TiB). ValueError otherwise."""
+    if isinstance(given, int) and not isinstance(given, bool) and given >= 0:
+        return given
+    if isinstance(given, str) and (match := _SIZE.fullmatch(given.strip())):
+        return round(float(match[1]) * _SIZES[match[2]])
+    raise ValueError("give bytes from 0, or a number with KiB, MiB, GiB or TiB, such as 512MiB")
+
+
+def _between(least: int, most: int) -> Callable[[str | float], int]:
+    def checked(given: str | float) -> int:
+        if not least <= size(given) <= most:
+            raise ValueError(f"give {least} to {most} bytes, such as {least} or 4MiB")
+        return size(given)
+
+    return checked
+
+
+def _memory(given: str | float) -> int | str:
+    return "auto" if given == "auto" else size(given)
+
+
+def _age(given: str | float) -> float:
+    age = seconds(given)
+    if 0 < age < _YOUNGEST:
+        raise ValueError("give 100ms at least, or clients would do nothing but resume; 0 for ever")
+    return age
+
+
+def _count(given: str | int) -> int:
+    number = int(given) if isinstance(given, str) and given.strip().isdecimal() else given
+    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 2**53:
+        raise ValueError("give a whole number, 0 for no limit")
+    return number
 
 
 def _addresses(given: str | list[str]) -> tuple[str, ...]:
@@ -91,14 +131,6 @@ def _traces(given: str) -> str:
     if kind not in ("otlp", "otlps"):
         raise ValueError(f"{str(given)[:40]!r} is none of off, otlp:, otlp://HOST:PORT and otlps://HOST:PORT")
     _check_address(address)
-    return given
-
-
-def _count(given: str | float) -> int:
-    if isinstance(given, str) and given.strip().isdecimal():
-        given = int(given)
-    if not isinstance(given, int) or isinstance(given, bool) or not 0 <= given <= MAX_NUMBER:
-        raise ValueError(f"give a whole number from 0 to {MAX_NUMBER}")
     return given
 
 
@@ -261,6 +293,58 @@ class Settings:
         "ADDR",
         "HOST:PORT that answers grpc.health.v1's Check and nothing else, without TLS and token, for probes that cannot"
         " reach the other addresses, such as the kubelet's",
+    )
+    max_request: int = _setting(
+        Limits().request,
+        _between(4 * 2**20, _MOST_REQUEST),
+        "SIZE",
+        "bytes of a request that the server receives at most, 64 MiB unless said otherwise; larger than a record, or"
+        " nobody could be told that one is too large",
+    )
+    max_record: int = _setting(
+        Limits().record,
+        _between(1024, Limits().record),
+        "SIZE",
+        "bytes of a record (a version, an event, a checkpoint) as it is stored, at most; no more than the default, or a"
+        " client with gRPC's own limit of 4 MiB could not read it",
+    )
+    max_batch: int = _setting(
+        Limits().batch, _count, "N", "sets, keys or events of one request at most; 0 for no limit"
+    )
+    max_scope_keys: int = _setting(0, _count, "N", "keys of a scope that have a value, at most; 0 for no limit")
+    max_scope_versions: int = _setting(
+        0, _count, "N", "versions that a scope keeps of all its keys, at most; a purge makes room; 0 for no limit"
+    )
+    max_thread_events: int = _setting(0, _count, "N", "events of a thread on all its branches, at most; 0 for no limit")
+    max_scratch_instances: int = _setting(0, _count, "N", "scratch instances at most; 0 for no limit")
+    max_scratch_bytes: int = _setting(
+        0, size, "SIZE", "bytes of all scratch keys and values together, at most; 0 for no limit"
+    )
+    max_memory: int | str = _setting(
+        "auto",
+        _memory,
+        "SIZE",
+        "bytes of memory for records (of the store memory:) and scratch values together, overhead included: at that"
+        " writes are refused, reads and what takes away go on; 0 for no limit; auto for 70 % of what the container may"
+        " take, and no limit where that is not known",
+    )
+    max_followers: int = _setting(
+        Limits().followers, _count, "N", "streams that stay (follow, watch, attach) at once, at most; 0 for no limit"
+    )
+    max_connection_followers: int = _setting(
+        0,
+        _count,
+        "N",
+        "of those on one connection at most (all clients of a Unix socket count as one); 0 for no limit",
+    )
+    max_calls: int = _setting(
+        Limits().calls, _count, "N", "calls under way at once, streams included, at most; 0 for no limit"
+    )
+    max_stream_age: float = _setting(
+        0.0,
+        _age,
+        "TIME",
+        "how long a stream follows before it is ended with UNAVAILABLE, at which clients resume it; 0 for ever",
     )
 
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from statekeep_server.config import ConfigError, Settings
 from statekeep_server.core.journal import Limits
 from statekeep_server.engines import open_engine
+from statekeep_server.machine import memory_limit
 from statekeep_server.rpc.access import access_of
 from statekeep_server.server import ListenError, Server
 from statekeep_server.telemetry.logs import configure
@@ -19,6 +20,8 @@ from statekeep_server.tls import certificates_of
 if TYPE_CHECKING:
     from statekeep_server.telemetry.endpoint import Endpoint
     from statekeep_server.telemetry.traces import Traces
+
+_SHARE = 0.7  # of a container's memory: the rest is for Python, gRPC's buffers, and what is sent
 
 
 async def serve(settings: Settings) -> None:
@@ -41,7 +44,7 @@ async def serve(settings: Settings) -> None:
             slow_call=settings.slow_call,
             capabilities=[name for name in ("metrics", "traces") if getattr(settings, name) != "off"],
             wrap=traces.wrap if traces else None,
-            limits=Limits(max_versions=settings.max_versions),
+            limits=limits_of(settings),
             thread_ttl=settings.thread_ttl,
             sweep_every=settings.sweep_every,
         )
@@ -96,6 +99,27 @@ def _endpoint(settings: Settings, server: Server) -> "Endpoint | None":
         )
     except endpoint.EndpointError as error:
         raise ListenError(str(error)) from error
+
+
+def limits_of(settings: Settings) -> Limits:
+    """Return the limits that the settings name."""
+    memory = settings.max_memory if isinstance(settings.max_memory, int) else round(_SHARE * memory_limit())
+    return Limits(
+        record=settings.max_record,
+        request=settings.max_request,
+        batch=settings.max_batch,
+        key_versions=settings.max_versions,
+        keys=settings.max_scope_keys,
+        versions=settings.max_scope_versions,
+        events=settings.max_thread_events,
+        scratch_instances=settings.max_scratch_instances,
+        scratch_bytes=settings.max_scratch_bytes,
+        memory=memory,
+        followers=settings.max_followers,
+        connection_followers=settings.max_connection_followers,
+        calls=settings.max_calls,
+        stream_age=settings.max_stream_age,
+    )
 
 
 def _say(line: dict[str, object]) -> None:

@@ -33,15 +33,12 @@ from statekeep_server.tls import Certificates
 QUIET = 0.1  # seconds without a new call after which a server that stops takes no more
 LINGER = 2.0  # seconds; the longest that it waits for that
 
-_MIB = 2**20
 _SOCKET_PATH = 107  # bytes; the kernel's limit, less the zero at the end
 _SOCKET_UMASK = 0o117  # sockets are made with mode 0660: for their owner and group
 _MANY = 1_000_000
 _OPTIONS: Sequence[tuple[str, int]] = (
     # A second server on the port must fail, not take half of the calls.
     ("grpc.so_reuseport", 0),
-    # Larger than a record may be, so that one that is too large gets an answer that says so.
-    ("grpc.max_receive_message_length", 64 * _MIB),
     ("grpc.max_send_message_length", -1),
     # A client may ping every 10 s on an idle stream, and without one, and a bit faster, for its clock may be.
     ("grpc.http2.min_ping_interval_without_data_ms", 5_000),
@@ -88,16 +85,17 @@ class Server:
         capabilities: Collection[str] = (),
         wrap: Callable[[str, Handlers], Handlers] | None = None,
     ) -> None:
+        limits = limits or Limits()
         self._engine = engine
         self._scratch = Scratch(scratch_idle_ttl)
-        self._followers = Followers(engine)
+        self._followers = Followers(engine, limits)
         self._access = access
         self._certificates = certificates
         self._insecure = insecure
-        self._traffic = Traffic(slow_call)
+        self._traffic = Traffic(slow_call, limits.calls)
         services = [MEMORY.full_name, SCRATCH.full_name, STATE_STORE.full_name, ADMIN.full_name]
         self._health = Health(["", *services])
-        self._sweeper = Sweeper(engine, self._scratch, limits or Limits(), thread_ttl=thread_ttl, every=sweep_every)
+        self._sweeper = Sweeper(engine, self._scratch, limits, thread_ttl=thread_ttl, every=sweep_every)
         self.sources = Sources(
             engine,
             self._scratch,
@@ -108,8 +106,8 @@ class Server:
             lambda: self._health.serving,
         )
         """What metrics and probes look at."""
-        self._server = grpc.aio.server(options=_OPTIONS)
-        methods = Services(engine, self._scratch, self._followers, limits or Limits(), capabilities)
+        self._server = grpc.aio.server(options=[*_OPTIONS, ("grpc.max_receive_message_length", limits.request)])
+        methods = Services(engine, self._scratch, self._followers, limits, capabilities)
         batches = Batches()
         served = {
             MEMORY.full_name: method_handlers(MEMORY, methods.memory(), self._traffic, batches, access),

@@ -575,6 +575,8 @@ def check_version_1(store: Store) -> None:
     assert store.look("p", lambda view: view.head(key("k")).number) == 2
     assert store.look("p", lambda view: view.head(key("d")).deleted) is True
     assert store.look("p", lambda view: [view.live(KEY, now) for now in (0, NEVER)]) == [2, 1]
+    assert store.look("p", lambda view: (view.alive, view.kept)) == (2, 7)  # versions and events are counted in it
+    assert store.look("q\x001", lambda view: (view.alive, view.kept)) == (1, 1)
     assert store.look("p", lambda view: view.upto(SAVED, NEVER).id) == "c1"
     assert store.look("p", lambda view: view.find("r", "req").number) == 1
     assert [record.number for record in store.append("p", New(), New(key("k")))] == [4, 3]

@@ -13,6 +13,8 @@ LOOKS: dict[str, Callable[[View], object]] = {
     "oldest": lambda view: view.oldest,
     "create_time": lambda view: view.create_time,
     "update_time": lambda view: view.update_time,
+    "alive": lambda view: view.alive,
+    "kept": lambda view: view.kept,
     "head": lambda view: view.head(key("k")),
     "head of a new key": lambda view: view.head(key("new")),
     "upto": lambda view: view.upto(SAVED, NEVER),

@@ -9,6 +9,7 @@ from typing import Any
 
 import grpc
 import pytest
+from http2_frames import DATA, END_STREAM, PREFACE, SETTINGS, changed, frame, headers, message
 from rpc_support import MIB, call_many, connected, next_of, scope, stream_of, until, watch_of
 from server_process import ServerProcess
 from statekeep.v1 import memory_pb2 as memory
@@ -18,7 +19,6 @@ from statekeep.v1 import state_store_pb2 as state
 
 OWN = [("grpc.use_local_subchannel_pool", 1)]
 BATCH = 500
-BATCHES = 20
 DROPPED_SOCKETS = 300
 
 
@@ -122,7 +122,8 @@ def answers(target: ServerProcess) -> None:
         assert not own.memory.ListScopes(memory.MemoryListScopesRequest()).scopes
 
 
-def test_ten_thousand_followers_that_come_and_go_leave_nothing_behind(target: ServerProcess) -> None:
+@pytest.mark.parametrize("batches", [8, pytest.param(100, marks=[pytest.mark.soak, pytest.mark.timeout(1800)])])
+def test_thousands_of_followers_that_come_and_go_leave_nothing_behind(batches: int, target: ServerProcess) -> None:
     with connected(target.address) as own:
         own.state.AppendNextEvent(next_of("thread"))
     idle = target.fds()
@@ -133,7 +134,7 @@ def test_ten_thousand_followers_that_come_and_go_leave_nothing_behind(target: Se
         await drop_sockets(target.address, 100)  # as many at once as later, for a process keeps its peak
         settled(target, idle)
         warm = target.rss()
-        for number in range(BATCHES):
+        for number in range(batches):
             await batch_of_followers(target.address, f"batch-{number}")
         for _ in range(DROPPED_SOCKETS // 100):
             await drop_sockets(target.address, 100)
@@ -193,6 +194,90 @@ def test_client_processes_that_are_killed_leave_nothing_behind(target: ServerPro
 
         until("every instance can be attached again", all_free, within=2.0)
     assert target.stderr == ""
+
+
+# A client that needs no library, so that a thousand start in no time: it sends what it is given, reads, and waits.
+PLAIN_CLIENT = """
+import socket, sys
+host, port, sent, streams = sys.argv[1:]
+wire = socket.create_connection((host, int(port)))
+wire.sendall(bytes.fromhex(sent))
+frames = wire.makefile("rb")
+answered = set()
+while len(answered) < int(streams):
+    head = frames.read(9)
+    frames.read(int.from_bytes(head[:3], "big"))
+    if head[3] == 0:  # data
+        answered.add(head[5:])
+print("open", flush=True)
+while frames.read(1):
+    pass
+"""
+STREAMS = 4  # of each plain client
+
+
+def plain_calls(tag: str) -> bytes:
+    """Return what a client sends to follow a thread and a scope, twice each."""
+    sent = PREFACE + frame(SETTINGS, 0, 0)
+    history = ("/statekeep.v1.StateStore/StreamHistory", stream_of("thread", follow=True))
+    watch = ("/statekeep.v1.Memory/Watch", watch_of(f"nobody-{tag}"))
+    for number, (path, request) in enumerate((history, watch) * 2):
+        stream = 1 + 2 * number
+        sent += headers(stream, changed(path=path))
+        sent += frame(DATA, END_STREAM, stream, message(request.SerializeToString()))
+    return sent
+
+
+def kill_plain_clients(address: str, count: int, tag: str) -> None:
+    """Start clients, wait until their streams are open, and kill them all."""
+    host, _, port = address.rpartition(":")
+    clients = [
+        subprocess.Popen(
+            [sys.executable, "-S", "-c", PLAIN_CLIENT, host, port, plain_calls(f"{tag}-{number}").hex(), str(STREAMS)],
+            stdout=subprocess.PIPE,
+        )
+        for number in range(count)
+    ]
+    try:
+        for client in clients:
+            assert client.stdout
+            assert client.stdout.readline() == b"open\n"
+    finally:
+        for client in clients:
+            client.kill()
+            client.communicate()
+
+
+def follows(address: str, count: int) -> bool:
+    """Whether so many can follow at once."""
+    with connected(address) as own:
+        streams = [own.state.StreamHistory(stream_of("thread", follow=True), timeout=60) for _ in range(count)]
+        try:
+            return all(next(stream).caught_up for stream in streams)
+        except grpc.RpcError:
+            return False
+        finally:
+            for stream in streams:
+                stream.cancel()
+
+
+@pytest.mark.parametrize("rounds", [2, pytest.param(50, marks=[pytest.mark.soak, pytest.mark.timeout(1800)])])
+def test_clients_that_are_killed_in_mid_stream_leave_no_follower_and_no_memory(rounds: int, start_server: Any) -> None:
+    at_once = 20
+    process: ServerProcess = start_server("--max-followers", str(at_once * STREAMS))
+    with connected(process.address) as own:
+        own.state.AppendNextEvent(next_of("thread"))
+    idle = process.fds()
+    kill_plain_clients(process.address, at_once, "warm")
+    settled(process, idle)
+    warm = process.rss()
+    for number in range(rounds):
+        until("none is counted any more", lambda: follows(process.address, at_once * STREAMS), within=30.0)
+        settled(process, idle)
+        kill_plain_clients(process.address, at_once, f"round-{number}")
+        settled(process, idle)
+    assert process.rss() < warm * 1.15 + 4 * MIB, f"{warm / MIB:.1f} MiB, then {process.rss() / MIB:.1f} MiB"
+    assert process.stderr == ""
 
 
 def test_calls_that_are_cancelled_while_they_run_leave_nothing_behind(target: ServerProcess) -> None:

@@ -6,7 +6,10 @@ from pathlib import Path
 
 import pytest
 from statekeep_server.addresses import is_local
-from statekeep_server.config import ConfigError, Settings, choose, load, reference, seconds, variable
+from statekeep_server.config import ConfigError, Settings, choose, load, reference, seconds, size, variable
+from statekeep_server.core.journal import Limits
+from statekeep_server.machine import memory_limit
+from statekeep_server.serve import limits_of
 
 
 @pytest.fixture
@@ -106,7 +109,7 @@ def test_an_unknown_key_in_the_file_gets_the_nearest_name(file: Path, key: str, 
 
 def test_an_unknown_key_that_is_near_to_none_gets_all_names(file: Path) -> None:
     file.write_text("[zzz]\ngrace = 1")
-    with pytest.raises(ConfigError, match=r"zzz.*listen, store, grace, scratch_idle_ttl"):
+    with pytest.raises(ConfigError, match=r"zzz.*listen, store, grace, scratch_idle_ttl, tls_cert"):
         load({}, {}, file)
 
 
@@ -298,11 +301,11 @@ def test_a_number_of_versions_is_taken(given: str | int, versions: int) -> None:
 @pytest.mark.parametrize(
     ("setting", "given", "right"),
     [
-        ("max_versions", "-1", "give a whole number from 0"),
-        ("max_versions", "many", "give a whole number from 0"),
-        ("max_versions", "1.5", "give a whole number from 0"),
-        ("max_versions", True, "give a whole number from 0"),
-        ("max_versions", 2**53, "give a whole number from 0"),
+        ("max_versions", "-1", "give a whole number"),
+        ("max_versions", "many", "give a whole number"),
+        ("max_versions", "1.5", "give a whole number"),
+        ("max_versions", True, "give a whole number"),
+        ("max_versions", 2**53, "give a whole number"),
         ("thread_ttl", "-1s", "give seconds"),
         ("sweep_every", "0", "give a time from 10ms to 1h"),
         ("sweep_every", "2h", "give a time from 10ms to 1h"),
@@ -320,3 +323,69 @@ def test_probes_are_answered_on_an_address_of_the_network_only() -> None:
         load({"health_listen": "unix:/run/x.sock"}, {}, None)
     with pytest.raises(ConfigError, match=r"--health-listen: '50052' is no address"):
         load({"health_listen": "50052"}, {}, None)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [(0, 0), (7, 7), ("7", 7), ("1KiB", 1024), (" 2 MiB ", 2**21), ("1.5GiB", 3 * 2**29), ("1TiB", 2**40), ("9B", 9)],
+)
+def test_a_size_is_bytes_or_has_a_unit(given: str | int, expected: int) -> None:
+    assert size(given) == expected
+
+
+@pytest.mark.parametrize("given", ["", "-1", -1, "1k", "1KB", "1e3", 1.5, True, "KiB", "\u0661", None, "nan"])
+def test_what_is_no_size_is_refused_and_told_what_would_be_right(given: object) -> None:
+    with pytest.raises(ConfigError, match=r"--max-memory: give bytes from 0, or a number with KiB"):
+        load({"max_memory": "" if given is None else given}, {}, None)
+
+
+LIMITS = [setting.name for setting in fields(Settings) if setting.name.startswith("max_")]
+
+
+@pytest.mark.parametrize("name", LIMITS)
+def test_every_limit_is_set_by_a_flag_and_is_in_force(name: str) -> None:
+    before, after = limits_of(Settings()), limits_of(load({name: "4194305" if "request" in name else "2000"}, {}, None))
+    changed = [limit.name for limit in fields(Limits) if getattr(before, limit.name) != getattr(after, limit.name)]
+    assert len(changed) == 1
+    assert getattr(after, changed[0]) in (2000, 4194305)
+
+
+@pytest.mark.parametrize("name", sorted(set(LIMITS) - {"max_request", "max_record"}))
+def test_every_limit_of_what_is_there_can_be_taken_away(name: str) -> None:
+    settings = load({name: "0"}, {}, None)
+    assert getattr(settings, name) == 0
+
+
+@pytest.mark.parametrize(
+    ("name", "given", "hint"),
+    [
+        ("max_request", "1MiB", "4194304 to 2147483647 bytes"),
+        ("max_record", "4MiB", "1024 to 4128768 bytes"),
+        ("max_record", "0", "1024 to 4128768 bytes"),
+        ("max_calls", "many", "whole number, 0 for no limit"),
+        ("max_followers", "-1", "whole number, 0 for no limit"),
+        ("max_scope_keys", "1.5", "whole number, 0 for no limit"),
+        ("max_stream_age", "10ms", "100ms at least"),
+    ],
+)
+def test_a_limit_that_cannot_be_is_refused_and_told_what_would_be_right(name: str, given: str, hint: str) -> None:
+    with pytest.raises(ConfigError, match=f"--{name.replace('_', '-')}: .*{hint}"):
+        load({name: given}, {}, None)
+
+
+def test_the_limit_of_memory_follows_the_containers_unless_it_is_set(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert memory_limit(tmp_path) == 0
+    old = tmp_path / "memory"
+    old.mkdir()
+    (old / "memory.limit_in_bytes").write_text("9223372036854771712\n")
+    assert memory_limit(tmp_path) == 0
+    (tmp_path / "memory.max").write_text("max\n")
+    assert memory_limit(tmp_path) == 0
+    (tmp_path / "memory.max").write_text("268435456\n")
+    assert memory_limit(tmp_path) == 2**28
+    monkeypatch.setattr("statekeep_server.serve.memory_limit", lambda: 2**28)
+    assert limits_of(Settings()).memory == round(0.7 * 2**28)
+    assert limits_of(load({"max_memory": "1GiB"}, {}, None)).memory == 2**30
+    assert limits_of(load({"max_memory": "0"}, {}, None)).memory == 0

@@ -27,6 +27,7 @@ class Reason(StrEnum):
     REVISION_AHEAD = "REVISION_AHEAD"
     HISTORY_TOO_LARGE = "HISTORY_TOO_LARGE"
     LIMIT_REACHED = "LIMIT_REACHED"
+    STREAM_AGE_REACHED = "STREAM_AGE_REACHED"
     SHUTTING_DOWN = "SHUTTING_DOWN"
     STORE_UNAVAILABLE = "STORE_UNAVAILABLE"
     INSTANCE_ATTACHED = "INSTANCE_ATTACHED"
@@ -66,6 +67,24 @@ class StatekeepError(Exception):
 def invalid(field: str, template: str, **parts: Any) -> StatekeepError:
     """Return the error for a field that is not as it must be; `template` says what would be right."""
     return StatekeepError(Reason.INVALID_FIELD, "{field}: " + template, field=field, **parts)
+
+
+def limit_reached(limit: str, most: int, advice: str) -> StatekeepError:
+    """Return the refusal of what would go over a limit; `advice` says what would be right, in a few words."""
+    return StatekeepError(
+        Reason.LIMIT_REACHED, "The limit of {limit} is {max}, and it is reached; " + advice, limit=limit, max=most
+    )
+
+
+def stream_too_old(most: float) -> StatekeepError:
+    """Return what ends a stream of a certain age: UNAVAILABLE, at which every client resumes."""
+    return StatekeepError(
+        Reason.STREAM_AGE_REACHED,
+        "The stream is {max} seconds old, which is the limit of {limit}; resume at its last revision",
+        limit="stream age",
+        max=f"{most:g}",
+        retry_after=0.0,
+    )
 
 
 def shutting_down() -> StatekeepError:

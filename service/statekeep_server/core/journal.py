@@ -114,6 +114,14 @@ class View(Protocol):
     def update_time(self) -> int:
         """When it was changed last, in microseconds since 1970."""
 
+    @property
+    def alive(self) -> int:
+        """How many keys have a value, those among them that have expired and are not swept yet. Costs nothing."""
+
+    @property
+    def kept(self) -> int:
+        """How many records of the `COUNTED` kinds it holds: a scope's versions, a thread's events. Costs nothing."""
+
     def head(self, log: str) -> Record | None:
         """Return the newest record of a log that counts upwards; None where that was trimmed, or never was."""
 
@@ -168,13 +176,16 @@ EVENTS = "e"
 CHECKPOINTS = "c"
 BRANCHES = "b"
 
+COUNTED = frozenset({KEY, EVENTS})
+"""Kinds whose records a partition counts; it holds one of the two at most."""
+
 APPEND_ONLY = frozenset({EVENTS})
 """Kinds whose records are never trimmed, are read in chunks, and whose ids are field 1 of their message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """How large things may be. Sizes are in bytes."""
+    """How large things may be, and how many. Sizes are in bytes; 0 is no limit, but for the first five."""
 
     record: int = 4 * 2**20 - 64 * 2**10
     """A record as it is stored: what a client with gRPC's default limit of 4 MiB can read, framing included."""
@@ -185,8 +196,32 @@ class Limits:
     page: int = 100
     """The page size where the request names none."""
     max_page: int = 1000
-    max_versions: int = 0
-    """How many versions a key keeps; 0 for all."""
+    key_versions: int = 0
+    """Versions that a key keeps, the newest; 0 for all."""
+    request: int = 64 * 2**20
+    """A request as it is received. Larger than a record, or nobody could be told that one is too large."""
+    batch: int = 20_000
+    """Sets, keys or events of one request."""
+    keys: int = 0
+    """Keys of a scope that have a value."""
+    versions: int = 0
+    """Versions that a scope keeps, of all its keys, tombstones included."""
+    events: int = 0
+    """Events of a thread, on all its branches."""
+    scratch_instances: int = 0
+    """Scratch instances."""
+    scratch_bytes: int = 0
+    """Keys and values of all scratch instances."""
+    memory: int = 0
+    """What is kept in memory, overhead included: records, where the engine keeps them there, and scratch values."""
+    followers: int = 10_000
+    """Streams that stay: StreamHistory and Watch that follow, and Attach."""
+    connection_followers: int = 0
+    """Of those, on one connection."""
+    calls: int = 20_000
+    """Calls under way at once, streams included."""
+    stream_age: float = 0.0
+    """Seconds after which a stream that follows is ended, to be resumed."""
 
 
 class Call(NamedTuple):
@@ -195,3 +230,5 @@ class Call(NamedTuple):
     now: int
     """The time, in microseconds since 1970."""
     limits: Limits = Limits()
+    room: int | None = None
+    """Bytes that may still be kept in memory; None without a limit. It may be below 0."""

@@ -15,7 +15,8 @@ from statekeep_server.core.identifiers import WHITE_SPACE, memory_key, scope_nam
 from statekeep_server.core.journal import KEY, MAX_NUMBER, PURGES, Call, Change, Record, View
 from statekeep_server.core.pages import Page, revision_cursor
 from statekeep_server.core.requests import Request
-from statekeep_server.core.sizes import check_answer, check_record
+from statekeep_server.core.room import check_scope
+from statekeep_server.core.sizes import check_answer, check_batch, check_record
 from statekeep_server.core.wire import field, frame, without_tail
 
 PARTITIONS = "m"
@@ -50,7 +51,9 @@ def set_key(view: View, request: pb.MemorySetRequest, call: Call) -> Change[byte
     if (answer := sent.known(view)) is not None:
         return Change(answer)
     records = [_version(view, request, call, view.revision + 1, "")]
-    return _remembered(view, sent, shown(records[0], include_value=False), records, _outgrown(view, records, call))
+    outgrown = _outgrown(view, records, call)
+    check_scope(view, records, outgrown, call)
+    return _remembered(view, sent, shown(records[0], include_value=False), records, outgrown)
 
 
 def set_keys(view: View, request: pb.MemoryBatchSetRequest, call: Call) -> Change[bytes]:
@@ -58,6 +61,7 @@ def set_keys(view: View, request: pb.MemoryBatchSetRequest, call: Call) -> Chang
     sent = Request(request, request.request_id, _normalise_batch)
     if (answer := sent.known(view)) is not None:
         return Change(answer)
+    check_batch(len(request.sets), call.limits)
     _check_batch(request)
     records: list[Record] = []
     keys: dict[str, int] = {}
@@ -73,7 +77,9 @@ def set_keys(view: View, request: pb.MemoryBatchSetRequest, call: Call) -> Chang
         records.append(record)
     answer = b"".join([shown(record, include_value=False) for record in records])
     check_answer(len(answer), call.limits)
-    return _remembered(view, sent, answer, records, _outgrown(view, records, call))
+    outgrown = _outgrown(view, records, call)
+    check_scope(view, records, outgrown, call)
+    return _remembered(view, sent, answer, records, outgrown)
 
 
 def delete_key(view: View, request: pb.MemoryDeleteRequest, call: Call) -> Change[bytes]:
@@ -128,13 +134,13 @@ def trim_versions(view: View, log: str, call: Call) -> Change[int]:
     A write does so itself; this is for keys that were written or imported without the limit. It leaves no purge record:
     nobody asked for a purge, and one for each write would outgrow the versions. Cursors stay valid, as the head stays.
     """
-    trims = _beyond(view, log, call.limits.max_versions, call.now)
+    trims = _beyond(view, log, call.limits.key_versions, call.now)
     return Change(len(trims), (), trims)
 
 
 def _outgrown(view: View, records: Sequence[Record], call: Call) -> Sequence[Record]:
     """Return the versions that go when these come, one for each of their keys."""
-    keep = call.limits.max_versions
+    keep = call.limits.key_versions
     if not keep:
         return ()
     return [gone for record in records for gone in _beyond(view, record.log, keep - 1, call.now)]
@@ -215,6 +221,7 @@ def get_key(view: View, request: pb.MemoryGetRequest, call: Call) -> bytes:
 
 def get_keys(view: View, request: pb.MemoryBatchGetRequest, call: Call) -> bytes:
     """Read several keys from one point in time; each once, in the order they were first named."""
+    check_batch(len(request.keys), call.limits)
     frames: list[bytes] = []
     missing: list[bytes] = []
     keys = dict.fromkeys(memory_key(key, f"keys[{index}]") for index, key in enumerate(request.keys))

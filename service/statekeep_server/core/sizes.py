@@ -1,6 +1,6 @@
 """How large a record and an answer may be."""
 
-from statekeep_server.core.errors import Reason, StatekeepError
+from statekeep_server.core.errors import Reason, StatekeepError, limit_reached
 from statekeep_server.core.journal import Limits
 
 
@@ -13,6 +13,14 @@ def check_record(size: int, limits: Limits, path: str) -> None:
             field=path,
             size=size,
             max=limits.record,
+        )
+
+
+def check_batch(count: int, limits: Limits) -> None:
+    """Refuse a request of so many parts that nobody else would be answered for long."""
+    if 0 < limits.batch < count:
+        raise limit_reached(
+            "items of a batch", limits.batch, "send several, or have the server started with a higher --max-batch"
         )
 
 

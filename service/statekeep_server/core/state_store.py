@@ -29,7 +29,8 @@ from statekeep_server.core.journal import (
 )
 from statekeep_server.core.pages import Page, revision_cursor
 from statekeep_server.core.requests import Request
-from statekeep_server.core.sizes import check_answer, check_record
+from statekeep_server.core.room import check_thread
+from statekeep_server.core.sizes import check_answer, check_batch, check_record
 from statekeep_server.core.wire import RECORD_TAG, body, field, frame, retag
 
 PARTITIONS = "t"
@@ -60,6 +61,7 @@ def append_event(view: View, request: pb.AppendEventRequest, call: Call) -> Chan
     if stored:
         return Change(stored.frame)
     record = _event_record(view, view.revision + 1, event, number, call, "event")
+    check_thread(view, [record], call)
     return Change(record.frame, [record])
 
 
@@ -73,6 +75,7 @@ def append_next_event(view: View, request: pb.AppendNextEventRequest, call: Call
     if request.HasField("expected_last_sequence"):
         _check_last(last, request.expected_last_sequence, event.branch_id)
     record = _event_record(view, view.revision + 1, event, _next(last, 1, event.branch_id), call, "event")
+    check_thread(view, [record], call)
     return Change(record.frame, [record])
 
 
@@ -81,6 +84,7 @@ def append_events(view: View, request: pb.AppendEventsRequest, call: Call) -> Ch
     branch_id = branch_name(request.branch_id)
     if not request.events:
         raise invalid("events", "is empty; send at least one")
+    check_batch(len(request.events), call.limits)
     events = []
     for index, sent in enumerate(request.events):
         event = pb.Event()
@@ -103,6 +107,7 @@ def append_events(view: View, request: pb.AppendEventsRequest, call: Call) -> Ch
     ]
     answer = _batch_answer(records, [event.id for event in events])
     check_answer(len(answer), call.limits)
+    check_thread(view, records, call)
     return Change(answer, records)
 
 
@@ -152,6 +157,7 @@ def save_checkpoint(view: View, request: pb.SaveCheckpointRequest, call: Call) -
     if replaced and _same(checkpoint, pb.Checkpoint.FromString(body(replaced.frame))):
         return Change(replaced.frame)
     record = _checkpoint_record(view, view.revision + 1, checkpoint, call, "checkpoint")
+    check_thread(view, [record], call)
     return Change(record.frame, [record], [replaced] if replaced else [])
 
 
@@ -204,6 +210,7 @@ def fork(view: View, request: pb.ForkRequest, call: Call) -> Change[bytes]:
         parts.append(retag(tag, record.frame))
     answer = b"".join(parts)
     check_answer(len(answer), call.limits)
+    check_thread(view, records, call)
     if not sent.id:
         return Change(answer, records)
     kept, trims = sent.remember(view, revision + len(records), answer)

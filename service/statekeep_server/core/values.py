@@ -1,6 +1,5 @@
 """Values: what is accepted, and what is said of them. They are never changed, only refused."""
 
-import gc
 import json
 import re
 from collections.abc import Callable
@@ -9,7 +8,8 @@ from itertools import accumulate
 import orjson
 from statekeep.v1.value_pb2 import Value
 
-from statekeep_server.core.errors import invalid
+from statekeep_server.core import large_json
+from statekeep_server.core.errors import StatekeepError, invalid
 from statekeep_server.core.journal import Limits
 from statekeep_server.core.sizes import check_record
 
@@ -19,10 +19,6 @@ _LARGE = 64 * 2**10  # characters
 _TYPES = {"{": "object", "[": "array", '"': "string", "t": "boolean", "f": "boolean", "n": "null"}
 _BLANKS = " \t\n\r"  # RFC 8259's, fewer than Unicode's
 _STRING = re.compile(r'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)  # or one that never ends
-# Text in which each \uD800-\uDBFF is followed by a \uDC00-\uDFFF, and none of the latter stands alone.
-_PAIRED = re.compile(
-    r"(?:[^\\]++|\\[^u]|\\u(?![dD][89a-fA-F])|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F])*+", re.DOTALL
-)
 _DEPTH_STEPS = [0] * 256
 _DEPTH_STEPS[ord("[")] = _DEPTH_STEPS[ord("{")] = 1
 _DEPTH_STEPS[ord("]")] = _DEPTH_STEPS[ord("}")] = -1
@@ -65,34 +61,48 @@ def json_type(text: str) -> str:
 
 
 def _check_json(text: str, field: str) -> None:
-    if text.count("[") + text.count("{") > MAX_DEPTH and _depth(text) > MAX_DEPTH:
-        raise invalid(f"{field}.json", "is nested deeper than {max}; flatten it, or send it as text", max=MAX_DEPTH)
+    if len(text) >= _LARGE:
+        _check_large_json(text, field)
+        return
+    if _brackets(text) > MAX_DEPTH and _depth(text) > MAX_DEPTH:
+        raise _too_deep(field)
     try:
-        if len(text) < _LARGE:
-            orjson.loads(text)
-        else:
-            _parse_large(text)
+        orjson.loads(text)
     except orjson.JSONDecodeError as error:
         # orjson also refuses numbers that no double holds, which RFC 8259 allows: look again, without machine numbers.
         problem = _json_problem(text)
         if problem:
-            raise invalid(
-                f"{field}.json",
-                "is not JSON as RFC 8259 has it: {problem} at character {position}",
-                problem=problem,
-                position=error.pos,
-            ) from None
+            raise _not_json(field, problem, error.pos) from None
 
 
-def _parse_large(text: str) -> None:
-    # It may make a million objects, and at each few hundred of them the collector would look at all others.
-    collecting = gc.isenabled()
-    gc.disable()
-    try:
-        orjson.loads(text)
-    finally:
-        if collecting:
-            gc.enable()
+def _check_large_json(text: str, field: str) -> None:
+    if not large_json.is_json(text):
+        problem, position = large_json.problem_of(text)
+        if text[position : position + 1] in ("[", "{") and _open(text[:position]) >= MAX_DEPTH:
+            raise _too_deep(field)
+        raise _not_json(field, problem, position)
+    alone = large_json.lone_surrogate(text)
+    if alone >= 0:
+        raise _not_json(field, "a lone surrogate", alone)
+    if _brackets(text) > MAX_DEPTH and large_json.deeper_than(MAX_DEPTH, text):
+        raise _too_deep(field)
+
+
+def _brackets(text: str) -> int:
+    return text.count("[") + text.count("{")
+
+
+def _too_deep(field: str) -> StatekeepError:
+    return invalid(f"{field}.json", "is nested deeper than {max}; flatten it, or send it as text", max=MAX_DEPTH)
+
+
+def _not_json(field: str, problem: str, position: int) -> StatekeepError:
+    return invalid(
+        f"{field}.json",
+        "is not JSON as RFC 8259 has it: {problem} at character {position}",
+        problem=problem,
+        position=position,
+    )
 
 
 def _json_problem(text: str) -> str | None:
@@ -102,7 +112,7 @@ def _json_problem(text: str) -> str | None:
         return error.msg
     except ValueError as error:
         return str(error)
-    return None if _PAIRED.fullmatch(text) else "a lone surrogate"
+    return None if large_json.lone_surrogate(text) < 0 else "a lone surrogate"
 
 
 def _refuse_constant(name: str) -> None:
@@ -111,6 +121,12 @@ def _refuse_constant(name: str) -> None:
 
 _keep: Callable[[str], str] = str
 _SYNTAX = json.JSONDecoder(parse_float=_keep, parse_int=_keep, parse_constant=_refuse_constant)
+
+
+def _open(text: str) -> int:
+    """Return how many brackets outside of strings are open at the end of a text."""
+    bare = _STRING.sub("", text)
+    return _brackets(bare) - bare.count("]") - bare.count("}")
 
 
 def _depth(text: str) -> int:

@@ -128,6 +128,10 @@ class Engine(Protocol):
     restored: int
     """How many partitions came in through `restore` since the engine was opened."""
 
+    @property
+    def held(self) -> int:
+        """Bytes that records take in memory for as long as they are stored, about; 0 where they are on a disk."""
+
     async def read(self, partition: str, query: Callable[[View], Answer]) -> Answer:
         """Return what a query finds. The view is of one moment; that of an unknown partition is empty.
 

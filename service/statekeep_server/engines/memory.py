@@ -16,7 +16,7 @@ from threading import Lock
 from typing import NoReturn, TypeVar
 
 from statekeep_server.core.errors import Reason, StatekeepError
-from statekeep_server.core.journal import APPEND_ONLY, KEY, Change, Chunk, LogState, PartitionState, Record
+from statekeep_server.core.journal import APPEND_ONLY, COUNTED, KEY, Change, Chunk, LogState, PartitionState, Record
 from statekeep_server.engines.bells import LocalBell, Tower
 from statekeep_server.engines.interface import Stats
 from statekeep_server.engines.memory_logs import EventLog, RecordLog
@@ -30,6 +30,9 @@ _AT_ONCE = 1_000  # records that one round of a sweep removes before others get 
 _STEPS = 32  # of counting, before others get their turn
 _LOOKED_AT = 500  # names that a walk over all looks at before others get their turn
 _revision_of = attrgetter("revision")
+
+# What things take in memory besides their frames, about: a test compares it with what Python says.
+PARTITION, LOG, EVENT_LOG, RECORD, EVENT = 1_000, 200, 300, 300, 48  # bytes
 
 # What a partition has that holds events alone, as most threads do: empty, shared by all, and never written to.
 _NO_LOGS: dict[str, RecordLog] = {}
@@ -51,12 +54,14 @@ class Partition:
         "epoch",
         "events",
         "expiring",
+        "kept",
         "life",
         "lock",
         "names",
         "oldest",
         "records",
         "revision",
+        "size",
         "update_time",
     )
 
@@ -74,6 +79,10 @@ class Partition:
         self.names = SortedNames()
         self.alive = 0
         """How many keys have a value, the expired ones that are still kept among them."""
+        self.kept = 0
+        """How many records of the `COUNTED` kinds there are."""
+        self.size = PARTITION
+        """Bytes that it takes, about."""
         self.expiring = _NO_EXPIRIES
         """When those keys' values expire."""
         self.deadlines = _NO_DEADLINES
@@ -127,9 +136,6 @@ class Partition:
         """Give a restored partition its state."""
         self.revision, self.oldest = state.revision, state.oldest
         self.create_time, self.update_time = state.create_time, state.update_time
-        for name, log in self.records.items():
-            if name[0] == KEY and log.trimmed:
-                self._note_head(name, log, log.head())
 
     def expire(self, now: int) -> int:
         """Remove records that have expired, some at a time, and return how many. The caller holds the lock."""
@@ -162,20 +168,25 @@ class Partition:
 
     def _append(self, record: Record) -> None:
         name = record.log
+        if name[0] in COUNTED:
+            self.kept += 1
         if name[0] in APPEND_ONLY:
             events = self.events.get(name)
             if events is None:
                 events = self.events[name] = EventLog()
                 self.names.add(name)
+                self.size += EVENT_LOG
             events.append(record)
+            self.size += len(record.frame) + EVENT
             return
         log = self.records.get(name) or self._log(name)
         log.append(record)
         self._journal.append(record)
+        self.size += len(record.frame) + RECORD
         if record.expires:
             heappush(self.deadlines, (record.expires, record.revision, name))
         if name[0] == KEY:
-            self._note_head(name, log, record)
+            self._note_head(name, log, log.head())
 
     def _log(self, name: str) -> RecordLog:
         log = self.records.get(name)
@@ -184,12 +195,15 @@ class Partition:
                 self.records, self.expiring, self.deadlines, self._journal = {}, {}, [], []
             log = self.records[name] = RecordLog()
             self.names.add(name)
+            self.size += LOG + len(name)
         return log
 
     def _trim(self, records: Sequence[Record]) -> None:
         by_log: defaultdict[str, set[int]] = defaultdict(set)
         for record in records:
             by_log[record.log].add(record.revision)
+            self.kept -= record.log[0] in COUNTED
+            self.size -= len(record.frame) + RECORD
         for name, revisions in by_log.items():
             log = self.records[name]
             log.trim(revisions)
@@ -249,6 +263,14 @@ class PartitionView:
     @property
     def oldest(self) -> int:
         return self._partition.oldest
+
+    @property
+    def alive(self) -> int:
+        return self._partition.alive
+
+    @property
+    def kept(self) -> int:
+        return self._partition.kept
 
     @property
     def create_time(self) -> int:
@@ -361,16 +383,25 @@ class MemoryRestore:
         self._name = name
         self._state = state
         self._partition = Partition(state.life)
+        self._counted = 0
 
     async def add(self, decide: Callable[[PartitionView], tuple[Sequence[LogState], Sequence[Record]]]) -> None:
         self._partition.restore(*decide(PartitionView(self._partition)))
+        self._count(self._partition.size)
 
     async def finish(self) -> bool:
         self._partition.complete(self._state)
+        self._count(0)
         return self._engine.put(self._name, self._partition)
 
     async def close(self) -> None:
-        """Do nothing: what nobody holds any more is gone."""
+        """Count it no more; what nobody holds any more is gone."""
+        self._count(0)
+
+    def _count(self, size: int) -> None:
+        """Have the engine count this as a part of what it keeps."""
+        self._engine.hold(size - self._counted)
+        self._counted = size
 
 
 class MemoryEngine:
@@ -386,6 +417,9 @@ class MemoryEngine:
         self._highest = 0  # revision that any life, ended or begun, had when it was noted
         self.restored = 0
         self._mortal: set[str] = set()  # partitions with records that expire
+        self._sizing = Lock()
+        self.held = 0
+        """Bytes that all partitions take in memory, about, those that are being put together among them."""
         self._tower = Tower()
         self._tally = Tally()
         self._expired = 0
@@ -477,7 +511,10 @@ class MemoryEngine:
 
     def _expire(self, name: str, partition: Partition, now: int) -> int:
         with partition.lock:
+            before = partition.size
             gone = partition.expire(now)
+            if not partition.dropped:
+                self.hold(partition.size - before)
             if not partition.deadlines and not partition.dropped:
                 self._mortal.discard(name)
         self._expired += gone
@@ -512,8 +549,14 @@ class MemoryEngine:
                 self._mortal.add(name)
             self._names.add(name)
             self.restored += 1
+        self.hold(partition.size)
         self._tower.ring(name)
         return True
+
+    def hold(self, size: int) -> None:
+        """Count bytes that were added, or taken away."""
+        with self._sizing:
+            self.held += size
 
     async def stats(self) -> Stats:
         """Return what there is to tell."""
@@ -542,6 +585,7 @@ class MemoryEngine:
             self._closed = True
             self._partitions = {}
             self._names = SortedNames()
+            self.held = 0
 
     def _begin(self, name: str, decide: Callable[[PartitionView], Change[Answer]]) -> Answer:
         """Decide on a partition that is not there, and begin it where something is to be kept."""
@@ -557,6 +601,7 @@ class MemoryEngine:
             if partition.deadlines:
                 self._mortal.add(name)
             self._names.add(name)
+            self.hold(partition.size)
             self._tower.ring(name)
         return change.answer
 
@@ -565,7 +610,9 @@ class MemoryEngine:
         if change.drop:
             self._drop(name, partition)
         elif change.records or change.trims:
+            before = partition.size
             partition.apply(change, time.time_ns() // 1000)
+            self.hold(partition.size - before)
             if partition.deadlines:
                 self._mortal.add(name)
         else:
@@ -579,3 +626,4 @@ class MemoryEngine:
             self._highest = max(self._highest, partition.revision)
             del self._partitions[name]
             self._names.discard(name)
+        self.hold(-partition.size)

@@ -112,6 +112,7 @@ class SqliteEngine:
 
     name = "sqlite"
     durable = True
+    held = 0
 
     def __init__(self, path: str, *, cache: int = CACHE, chunks: int = CHUNKS) -> None:
         self._file = StoreFile(path)

@@ -96,7 +96,15 @@ CREATE TABLE file (highest INTEGER NOT NULL) STRICT; -- one row: what every new 
 INSERT INTO file VALUES (0);
 """
 
-MIGRATIONS: Sequence[str] = (_VERSION_1,)
+# What a partition holds is counted in it, so that a write knows that without looking at each of its logs.
+_VERSION_2 = """\
+ALTER TABLE partitions ADD COLUMN kept INTEGER NOT NULL DEFAULT 0; -- a scope's versions, a thread's events
+UPDATE partitions SET kept = (
+    SELECT coalesce(sum(count), 0) FROM logs WHERE partition = partitions.id AND substr(logs.name, 1, 1) IN ('k', 'e')
+);
+"""
+
+MIGRATIONS: Sequence[str] = (_VERSION_1, _VERSION_2)
 """The SQL that leads from each version of the schema to the next: the first from nothing to version 1."""
 
 _MAGIC = b"SQLite format 3\0"

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 import apsw
 
 from statekeep_server.core import journal
-from statekeep_server.core.journal import APPEND_ONLY, KEY, Change, Record
+from statekeep_server.core.journal import APPEND_ONLY, COUNTED, KEY, Change, Record
 from statekeep_server.engines.sqlite_cache import Cache
 from statekeep_server.engines.sqlite_view import (
     PER_SEGMENT,
@@ -213,7 +213,7 @@ class Transaction:
         self._insert(_INTO_RECORDS, 10, self._records)
         self._insert("INSERT INTO logs", 14, [_log_row(*item) for item in self._unsaved_logs.items()], _UPSERT_LOG)
         partitions = [_partition_row(*item) for item in self._unsaved_partitions.items()]
-        self._insert("INSERT INTO partitions", 9, partitions, _UPSERT_PARTITION)
+        self._insert("INSERT INTO partitions", 10, partitions, _UPSERT_PARTITION)
         for log, revisions, frames in self._tails.values():
             _extend_tail(log, revisions, frames)
         for waiting in (self._segments, self._events, self._event_ids, self._records):
@@ -306,6 +306,7 @@ class Transaction:
         log.born = log.born or record.revision
         log.newest = record.revision
         log.count += 1
+        draft.kept += record.log[0] in COUNTED
         log.number = max(log.number, record.number)
         if record.id:
             log.named = True
@@ -348,6 +349,7 @@ class Transaction:
             log = self._touch(draft, record.log)
             was_alive = _alive(log)
             log.count -= 1
+            draft.kept -= record.log[0] in COUNTED
             log.trimmed = max(log.trimmed, record.number)
             if log.head is not None and log.head.number <= log.trimmed:
                 log.head = None
@@ -417,7 +419,7 @@ count = excluded.count, named = excluded.named, head = excluded.head, expires = 
 segment = excluded.segment, filled = excluded.filled, size = excluded.size"""
 _UPSERT_PARTITION = """\
 ON CONFLICT (id) DO UPDATE SET revision = excluded.revision, oldest = excluded.oldest,
-update_time = excluded.update_time, alive = excluded.alive, changes = excluded.changes"""
+update_time = excluded.update_time, alive = excluded.alive, changes = excluded.changes, kept = excluded.kept"""
 
 
 def _log_row(key: tuple[int, str], log: LogState) -> tuple[object, ...]:
@@ -430,7 +432,8 @@ def _log_row(key: tuple[int, str], log: LogState) -> tuple[object, ...]:
 
 def _partition_row(name: str, state: PartitionState) -> tuple[object, ...]:
     times = (state.create_time, state.update_time)
-    return (state.id, stored_name(name), state.life, state.revision, state.oldest, *times, state.alive, state.changes)
+    counts = (state.alive, state.changes, state.kept)
+    return (state.id, stored_name(name), state.life, state.revision, state.oldest, *times, *counts)
 
 
 def _weight(rows: int, size: int) -> int:

@@ -25,7 +25,7 @@ _LOG_SIZE, _PARTITION_SIZE = 700, 900  # bytes that one takes in memory beside i
 # ruff: noqa: S608
 _RECORD = "r.revision, r.number, r.frame, r.id, r.value_size, r.deleted, r.expires"
 _PARTITION = (
-    "SELECT id, life, revision, oldest, create_time, update_time, alive, changes FROM partitions WHERE name = ?"
+    "SELECT id, life, revision, oldest, create_time, update_time, alive, changes, kept FROM partitions WHERE name = ?"
 )
 _LOG = (
     "SELECT l.id, l.number, l.trimmed, l.born, l.newest, l.count, l.named, l.segment, l.filled, l.size, "
@@ -221,6 +221,7 @@ class PartitionState:
         "create_time",
         "epoch",
         "id",
+        "kept",
         "life",
         "logs",
         "oldest",
@@ -237,6 +238,7 @@ class PartitionState:
         self.create_time = 0
         self.update_time = 0
         self.alive = 0
+        self.kept = 0
         self.changes = 0
         self.logs: dict[str, LogState] = {}
         self.complete = True
@@ -251,7 +253,7 @@ class PartitionState:
         """Take over another's numbers, but not its logs."""
         self.id, self.life, self.revision, self.oldest = other.id, other.life, other.revision, other.oldest
         self.create_time, self.update_time = other.create_time, other.update_time
-        self.alive, self.changes = other.alive, other.changes
+        self.alive, self.kept, self.changes = other.alive, other.kept, other.changes
 
     def draft(self) -> "PartitionState":
         """Return a draft of what this may become."""
@@ -283,7 +285,7 @@ def load_partition(run: Run, name: str) -> PartitionState | None:
     state = PartitionState()
     state.complete = False
     state.id, state.life, state.revision, state.oldest = row[:4]
-    state.create_time, state.update_time, state.alive, state.changes = row[4:]
+    state.create_time, state.update_time, state.alive, state.changes, state.kept = row[4:]
     return state
 
 
@@ -308,6 +310,14 @@ class SqliteView:
     @property
     def exists(self) -> bool:
         return bool(self._state.create_time)
+
+    @property
+    def alive(self) -> int:
+        return self._state.alive
+
+    @property
+    def kept(self) -> int:
+        return self._state.kept
 
     @property
     def create_time(self) -> int:

@@ -11,6 +11,7 @@ from statekeep.v1 import memory_pb2
 from statekeep_server.core import memory, parts, state_store
 from statekeep_server.core.errors import Reason, StatekeepError, invalid
 from statekeep_server.core.journal import Call, LogState, Record, View
+from statekeep_server.core.room import check_restored, check_whole
 from statekeep_server.engines import Engine
 from statekeep_server.engines.interface import Restore, Snapshot
 from statekeep_server.rpc.handlers import Send
@@ -200,7 +201,7 @@ class Import:
         arrival = parts.Arrival(header, path, self._now())
         snapshot = await self._engine.snapshot(arrival.partition)
         if snapshot is None:
-            self._target = Restored(arrival, await self._engine.restore(arrival.partition, arrival.state))
+            self._target = Restored(arrival, await self._engine.restore(arrival.partition, arrival.state), self._now)
         else:
             self._target = Compared(arrival, snapshot, self._now())
         self._arrival = arrival
@@ -236,21 +237,32 @@ class Import:
 class Restored:
     """A partition that is not there yet."""
 
-    def __init__(self, arrival: parts.Arrival, restore: Restore) -> None:
+    def __init__(self, arrival: parts.Arrival, restore: Restore, now: Callable[[], Call]) -> None:
         self._arrival = arrival
         self._restore = restore
+        self._now = now
 
     async def add(self, logs: Sequence[LogState], records: Sequence[Record]) -> None:
         """Restore them."""
+        call = self._now()
 
         def decide(view: View) -> tuple[Sequence[LogState], Sequence[Record]]:
             parts.settle(view, logs, records)
+            check_restored(view, records, call)
             return logs, records
 
         await self._restore.add(decide)
 
     async def finish(self) -> pb.ImportOutcome.ValueType:
         """Put the partition in its place."""
+        call = self._now()
+        if call.limits.keys:
+
+            def decide(view: View) -> tuple[Sequence[LogState], Sequence[Record]]:
+                check_whole(view, call)
+                return (), ()
+
+            await self._restore.add(decide)
         if not await self._restore.finish():
             raise _exists(self._arrival, "was made meanwhile")
         return pb.IMPORT_OUTCOME_RESTORED

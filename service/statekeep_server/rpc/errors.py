@@ -28,6 +28,7 @@ CODES = {
     Reason.REVISION_AHEAD: grpc.StatusCode.OUT_OF_RANGE,
     Reason.HISTORY_TOO_LARGE: grpc.StatusCode.RESOURCE_EXHAUSTED,
     Reason.LIMIT_REACHED: grpc.StatusCode.RESOURCE_EXHAUSTED,
+    Reason.STREAM_AGE_REACHED: grpc.StatusCode.UNAVAILABLE,
     Reason.SHUTTING_DOWN: grpc.StatusCode.UNAVAILABLE,
     Reason.STORE_UNAVAILABLE: grpc.StatusCode.UNAVAILABLE,
     Reason.INSTANCE_ATTACHED: grpc.StatusCode.FAILED_PRECONDITION,

@@ -7,6 +7,8 @@ through at each call.
 from asyncio import CancelledError
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextvars import ContextVar
+from sys import maxsize
 from time import perf_counter_ns
 from typing import Any, TypeAlias, TypeVar
 
@@ -15,7 +17,7 @@ from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
-from statekeep_server.core.errors import Reason, StatekeepError, shutting_down
+from statekeep_server.core.errors import Reason, StatekeepError, limit_reached, shutting_down
 from statekeep_server.rpc.access import Access
 from statekeep_server.rpc.batches import Batches
 from statekeep_server.rpc.calls import CANCELLED, FAULTS, MethodCalls
@@ -32,20 +34,29 @@ Method: TypeAlias = Unary | Stream | Exchange
 Context: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"
 Request = TypeVar("Request", bound=Message)
 
+peer: ContextVar[str] = ContextVar("peer", default="")
+"""The connection that a stream's call came on, as gRPC names it: on TCP, address and port of the client."""
+
+_LARGE = 64 * 2**10  # bytes of a request that takes so long by itself that it does not wait for others
+
 
 class Traffic:
     """How many calls have begun, are in flight, and were refused, by reason; and what is counted of each method.
 
-    `slow` is in seconds: a unary call that takes as long is logged; 0 for none.
+    `slow` is in seconds: a unary call that takes as long is logged; 0 for none. `most` calls may be in flight; 0 is no
+    limit.
     """
 
-    def __init__(self, slow: float = 0.0) -> None:
+    def __init__(self, slow: float = 0.0, most: int = 0) -> None:
         self._slow = slow
+        self._most = most or maxsize
         self.begun = 0
         self.in_flight = 0
         self.closing = False
         """Whether calls that begin from now on are refused."""
         self.refused: Counter[Reason] = Counter()
+        self.limits_reached: Counter[str] = Counter()
+        """How many calls were refused by each limit, by its name."""
         self.methods: list[MethodCalls] = []
         """The calls of each method that is served."""
 
@@ -56,11 +67,21 @@ class Traffic:
         return calls
 
     def begin(self) -> None:
-        """Count a call that begins; it is refused with SHUTTING_DOWN where no more are taken, and ends all the same."""
+        """Count a call that begins; refused where no more are taken, or too many are there, it ends all the same."""
         self.begun += 1
         self.in_flight += 1
         if self.closing:
             raise shutting_down()
+        if self.in_flight > self._most:
+            raise limit_reached(
+                "concurrent calls", self._most, "wait for others, or have the server started with a higher --max-calls"
+            )
+
+    def refuse(self, error: StatekeepError) -> None:
+        """Count a call that is refused."""
+        self.refused[error.reason] += 1
+        if "limit" in error.metadata:
+            self.limits_reached[error.metadata["limit"]] += 1
 
     def end(self) -> None:
         """Count a call that ends, however it does."""
@@ -106,7 +127,7 @@ def _method_handler(
         try:
             traffic.begin()
             token = guard.admit(context) if guard else None
-            if turn := batches.join():
+            if len(data) < _LARGE and (turn := batches.join()):
                 await turn
             request = parse(data)
             if guard and token:
@@ -130,6 +151,7 @@ def _method_handler(
         outcome: str | None = None
         try:
             traffic.begin()
+            peer.set(context.peer())
             if guard:
                 token = guard.admit(context)
                 guard.check(token, request := parse(data))
@@ -193,5 +215,5 @@ async def _abort(
         error = StatekeepError(reason, "The request is no {type}", type=method.input_type.full_name)
     elif not isinstance(error, StatekeepError):
         error = StatekeepError(reason, "The server failed; its log says why")
-    traffic.refused[reason] += 1
+    traffic.refuse(error)
     await context.abort_with_status(status(error))

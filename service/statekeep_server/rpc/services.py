@@ -48,6 +48,8 @@ class Services:
         self._followers = followers
         self._limits = limits
         self._info = Info(engine, limits, capabilities)
+        self.now = self._now_with_room if limits.memory else self._now
+        """Returns what a rule may know of this moment."""
 
     def memory(self) -> Mapping[str, Method]:
         """Return the methods of Memory."""
@@ -104,9 +106,12 @@ class Services:
             "GetInfo": self._info.get,
         }
 
-    def now(self) -> Call:
-        """Return what a rule may know of this moment."""
+    def _now(self) -> Call:
         return Call(time.time_ns() // 1000, self._limits)
+
+    def _now_with_room(self) -> Call:
+        room = self._limits.memory - self._engine.held - self._scratch.held
+        return Call(time.time_ns() // 1000, self._limits, room)
 
     def _write(self, partition: Partition, rule: Write) -> Unary:
         def write(request: Message) -> Awaitable[bytes]:
@@ -163,12 +168,13 @@ class Services:
         await Backup(self._engine).run(send)
 
     async def _attach(self, request: Any, send: Send) -> None:
-        instance = self._scratch.attach(request, self.now())
-        try:
-            await send(scratch_pb2.ScratchAttachResponse(instance_id=instance.id).SerializeToString())
-            await self._followers.stay()
-        finally:
-            self._scratch.detach(instance)
+        with self._followers.place():
+            instance = self._scratch.attach(request, self.now())
+            try:
+                await send(scratch_pb2.ScratchAttachResponse(instance_id=instance.id).SerializeToString())
+                await self._followers.stay()
+            finally:
+                self._scratch.detach(instance)
 
 
 def _scope(request: Any) -> str:

@@ -2,49 +2,82 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
+from math import inf
 from typing import Any, TypeVar
 
-from statekeep_server.core.errors import shutting_down
-from statekeep_server.core.journal import Call, View
+from statekeep_server.core.errors import limit_reached, shutting_down, stream_too_old
+from statekeep_server.core.journal import Call, Limits, View
 from statekeep_server.core.streams import Reader, Step
 from statekeep_server.engines import Engine
 from statekeep_server.engines.interface import Bell
-from statekeep_server.rpc.handlers import Send
+from statekeep_server.rpc.handlers import Send, peer
+from statekeep_server.rpc.turns import Turns
 
 P = TypeVar("P")
 Now = Callable[[], Call]
 
+_LARGE = 512 * 2**10  # bytes of a message that takes so long to copy that others go in between
 _AT_ONCE = 200  # partitions that are looked at for `behind`, before others get their turn
 
 
 class Followers:
-    """The streams that stay until their client ends them, or the server does."""
+    """The streams that stay until their client ends them, or the server does: `len` of it are there."""
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: Engine, limits: Limits | None = None) -> None:
         self._engine = engine
+        self._limits = limits or Limits()
         self._bells: set[Bell] = set()
+        self._connections: Counter[str] = Counter()
+        self._count = 0
         self._readers: dict[Bell, Reader[Any]] = {}
         self._places: dict[Bell, Any] = {}
         self.attached = 0
         """How many streams stay that follow nothing."""
         self._ended = asyncio.Event()
+        self._turns = Turns()
 
     async def run(self, reader: Reader[P], send: Send, now: Now) -> None:
         """Send what a reader reads, until it is done."""
         if not reader.follows:
             await self._send_all(reader, send, now)
             return
-        bell = self._engine.bell(reader.partition)  # before the first read, so that no append is missed
-        self._bells.add(bell)
-        self._readers[bell] = reader
+        with self.place():
+            bell = self._engine.bell(reader.partition)  # before the first read, so that no append is missed
+            self._bells.add(bell)
+            self._readers[bell] = reader
+            try:
+                await self._follow(reader, send, now, bell)
+            finally:
+                self._bells.discard(bell)
+                del self._readers[bell]
+                self._places.pop(bell, None)
+                bell.close()
+
+    @contextmanager
+    def place(self) -> Iterator[None]:
+        """Count a stream that stays; LIMIT_REACHED where there are too many, or too many on its connection."""
+        limits, connection = self._limits, peer.get()
+        if 0 < limits.followers <= self._count:
+            raise limit_reached(
+                "followers", limits.followers, "end one first, or have the server started with a higher --max-followers"
+            )
+        if 0 < limits.connection_followers <= self._connections[connection]:
+            raise limit_reached(
+                "followers of a connection",
+                limits.connection_followers,
+                "end one first, or have the server started with a higher --max-connection-followers",
+            )
+        self._count += 1
+        self._connections[connection] += 1
         try:
-            await self._follow(reader, send, now, bell)
+            yield
         finally:
-            self._bells.discard(bell)
-            del self._readers[bell]
-            self._places.pop(bell, None)
-            bell.close()
+            self._count -= 1
+            self._connections[connection] -= 1
+            if not self._connections[connection]:
+                del self._connections[connection]
 
     async def stay(self) -> None:
         """Wait until the server ends the streams."""
@@ -62,7 +95,7 @@ class Followers:
             bell.ring()
 
     def __len__(self) -> int:
-        return len(self._bells)
+        return self._count
 
     def by_kind(self) -> Counter[str]:
         """Return how many follow, by the first character of their partitions' names."""
@@ -89,19 +122,26 @@ class Followers:
     async def _follow(self, reader: Reader[P], send: Send, now: Now, bell: Bell) -> None:
         clock = asyncio.get_running_loop().time
         quiet_since = clock()
+        age = self._limits.stream_age
+        ends = quiet_since + age if age else inf
         place: P | None = None
         while True:
             self._refuse_when_ended()
+            if clock() >= ends:
+                raise stream_too_old(age)
             for step in await self._read(reader, now, place):
                 if step.message:
+                    if len(step.message) > _LARGE:
+                        await self._turns.take()
                     await send(step.message)
                     quiet_since = clock()
             place = self._places[bell] = step.place
             if step.done:
                 return
             if step.quiet:
-                wait = max(0.0, quiet_since + reader.heartbeat - clock()) if reader.heartbeat else None
-                if not await bell.wait(wait):
+                beat = quiet_since + reader.heartbeat if reader.heartbeat else inf
+                wake = min(beat, ends)
+                if not await bell.wait(None if wake == inf else max(0.0, wake - clock())) and beat <= ends:
                     await send(reader.beat(place))
                     quiet_since = clock()
             elif not step.message:

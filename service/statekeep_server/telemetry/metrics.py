@@ -153,6 +153,20 @@ FAMILIES = (
         _conflicts,
     ),
     Family(
+        "statekeep_limits_reached_total",
+        "counter",
+        "Calls refused by a limit, by its name as in the error.",
+        ("limit",),
+        lambda reading: _by(reading.sources.traffic.limits_reached),
+    ),
+    Family(
+        "statekeep_memory_held_bytes",
+        "gauge",
+        "What records and scratch values take in memory, overhead included, about: what --max-memory bounds.",
+        (),
+        lambda reading: _one(reading.sources.engine.held + reading.sources.scratch.held),
+    ),
+    Family(
         "statekeep_followers",
         "gauge",
         "Streams that stay and wait for more (of Scratch: attached instances), by service.",
