@@ -57,9 +57,9 @@ class Swept:
             (self.threads, "idle threads"),
             (self.instances, "unused scratch instances"),
         )
-        said = [f"{count} {what}" for count, what in parts if count]
+        said = [f"{what}: {count}" for count, what in parts if count]
         if self.reclaimed:
-            said.append(f"{self.reclaimed / 2**20:.1f} MiB of the file")
+            said.append(f"room given back: {self.reclaimed / 2**20:.1f} MiB")
         return ", ".join(said)
 
 

@@ -191,7 +191,7 @@ def test_a_thread_that_begins_again_shares_nothing_with_the_one_that_went(store:
     assert after[2:] == (None, 0)
 
 
-def test_many_threads_go_in_one_sweep_and_their_rows_too(store: Store) -> None:
+def test_many_threads_go_in_one_sweep_and_their_rows_too(store: Store, tmp_path: Path) -> None:
     async def write() -> None:
         for start in range(0, 3_000, 500):
             names = [f"t{number}" for number in range(start, start + 500)]
@@ -204,6 +204,11 @@ def test_many_threads_go_in_one_sweep_and_their_rows_too(store: Store) -> None:
     store.run(sweeper.sweep(now + HOUR, steady + HOUR, dropped))
     assert dropped.threads == 3_000
     assert store.partitions() == []
+    if isinstance(store.engine, SqliteEngine):
+        wait_until_clean(store)
+        with apsw.Connection(str(tmp_path / "state.db"), flags=apsw.SQLITE_OPEN_READONLY) as connection:
+            for table in ("partitions", "dropped", "logs", "segments", "events", "event_ids", "records"):
+                assert connection.execute(f"SELECT count(*) FROM {table}").fetchone() == (0,), table  # noqa: S608
 
 
 # --- versions

@@ -133,6 +133,7 @@ def test_a_server_that_is_started_with_the_limit_trims_what_was_written_without(
     with serving("sqlite", tmp_path, *flags) as server, connected(server.address) as stubs:
         until("two versions are left", lambda: versions(stubs, name) == [9, 8], PATIENCE)
         assert versions(stubs, name, "other") == [2, 1]
+        until("the log says so", lambda: "swept versions over the limit: 7" in server.stderr, PATIENCE)
         assert stubs.memory.Set(set_of(name, "k")).entry.version == 10
         assert versions(stubs, name) == [10, 9]
 

@@ -75,9 +75,10 @@ def test_what_was_removed_is_said_in_words_and_counted() -> None:
     total.add(Swept(expired=1, versions=7, threads=5, instances=4))
     assert total == Swept(3, 7, 5, 4, 3 * 2**20)
     assert str(total) == (
-        "3 expired records, 7 versions over the limit, 5 idle threads, 4 unused scratch instances, 3.0 MiB of the file"
+        "expired records: 3, versions over the limit: 7, idle threads: 5, unused scratch instances: 4,"
+        " room given back: 3.0 MiB"
     )
-    assert str(Swept(threads=1)) == "1 idle threads"
+    assert str(Swept(threads=1)) == "idle threads: 1"
 
 
 class Ailing(MemoryEngine):
@@ -115,7 +116,7 @@ def test_one_line_says_what_a_sweep_removed_and_a_sweep_that_fails_is_made_again
     said = [record.getMessage() for record in caplog.records if record.name == "statekeep_server.sweeper"]
     assert said.count("the sweep failed; it is tried again in 0.01 s") == 1
     assert sum(line.startswith("swept ") for line in said) in (1, 2)
-    assert {line for line in said if line.startswith("swept ")} <= {"swept 1 idle threads", "swept 2 idle threads"}
+    assert {line for line in said if line.startswith("swept ")} <= {"swept idle threads: 1", "swept idle threads: 2"}
 
 
 def test_a_sweep_stops_when_its_time_is_over_and_the_next_goes_on(
