@@ -9,6 +9,7 @@ import sys
 from typing import TYPE_CHECKING
 
 from statekeep_server.config import ConfigError, Settings
+from statekeep_server.core.journal import Limits
 from statekeep_server.engines import open_engine
 from statekeep_server.rpc.access import access_of
 from statekeep_server.server import ListenError, Server
@@ -40,8 +41,12 @@ async def serve(settings: Settings) -> None:
             slow_call=settings.slow_call,
             capabilities=[name for name in ("metrics", "traces") if getattr(settings, name) != "off"],
             wrap=traces.wrap if traces else None,
+            limits=Limits(max_versions=settings.max_versions),
+            thread_ttl=settings.thread_ttl,
+            sweep_every=settings.sweep_every,
         )
         addresses = [server.listen(address) for address in settings.listen]
+        probed = server.listen_for_probes(settings.health_listen) if settings.health_listen else None
         endpoint = _endpoint(settings, server)
     except BaseException:
         await engine.close()
@@ -56,7 +61,8 @@ async def serve(settings: Settings) -> None:
     gc.freeze()
     # A burst of deliveries makes thousands of futures that are gone a moment later, and no garbage.
     gc.set_threshold(10_000, 20, 50)
-    _say({"event": "ready", "listen": addresses, **({"metrics": endpoint.address} if endpoint else {})})
+    others = {"metrics": endpoint.address if endpoint else None, "health": probed}
+    _say({"event": "ready", "listen": addresses, **{name: address for name, address in others.items() if address}})
     await stopping.wait()
     await server.stop(settings.grace)
     if endpoint:

@@ -129,6 +129,9 @@ class View(Protocol):
     def count(self, log: str) -> int:
         """Return how many records the log holds."""
 
+    def expired(self, log: str, now: int) -> int:
+        """Return how many records of a log have expired, and are not swept yet. Not of events."""
+
     def born(self, log: str) -> int:
         """Return the revision of the log's first record ever; 0 where it had none."""
 
@@ -182,6 +185,8 @@ class Limits:
     page: int = 100
     """The page size where the request names none."""
     max_page: int = 1000
+    max_versions: int = 0
+    """How many versions a key keeps; 0 for all."""
 
 
 class Call(NamedTuple):
