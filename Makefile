@@ -8,7 +8,7 @@ STUBS_TYPESCRIPT := clients/typescript/src/gen
 
 .DEFAULT_GOAL := generate
 .PHONY: generate stubs-python stubs-go stubs-typescript stubs-java stubs-rust stubs-cpp run test test-clients soak \
-  lint format docs bench check-generated clean help
+  lint format docs bench bench-quick check-generated clean help
 
 generate: stubs-python $(if $(shell command -v go),stubs-go) $(if $(shell command -v npm),stubs-typescript) ## Regenerate the stubs that are committed, from proto/
 
@@ -61,8 +61,12 @@ format: $(VENV)/.dev ## Format the code and the contract
 docs: $(VENV)/.dev ## Write into docs/ what the command prints of its settings
 	$(BIN)/python docs/generate.py
 
-bench: $(VENV)/.dev ## Measure speed and memory, in one run, against floors of the same server
-	$(BIN)/python -m bench $(ARGS)
+bench: $(VENV)/.bench ## Measure beside floors and peers, into bench/results and docs/ (ARGS="--only streams" for a part, and into neither)
+	$(BIN)/python -m bench $(if $(ARGS),$(ARGS),--json "bench/results/$$(date -u +%F).json")
+	$(if $(ARGS),,$(BIN)/python -m bench.report)
+
+bench-quick: $(VENV)/.dev ## Run the bench for its checks of the answers alone, beside the peers that are there
+	$(BIN)/python -m bench --quick
 
 check-generated: $(VENV)/.dev ## Fail where the committed stubs are not what proto/ makes
 	@made=$$(mktemp -d) && trap 'rm -rf "$$made"' EXIT && mkdir "$$made/typescript" && \
@@ -91,6 +95,10 @@ $(VENV)/bin/python:
 $(VENV)/.run: pyproject.toml | $(VENV)/bin/python
 	@echo "Setting up in $(VENV) …"
 	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/.bench: $(VENV)/.dev
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[bench]'
 	@touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python

@@ -65,6 +65,10 @@ FORMS: dict[str, Callable[[int], Iterator[pb.AppendEventsRequest]]] = {
 }
 
 
+GOALS = {form: 50 if form.startswith("one thread") else 200 for form in FORMS}
+"""How many bytes an event may take beyond its own on the wire."""
+
+
 async def _append(engine: MemoryEngine, request: pb.AppendEventsRequest) -> None:
     call = Call(time.time_ns() // 1000)
     partition = state_store.partition(request.thread_id)

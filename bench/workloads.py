@@ -1,12 +1,11 @@
-"""What is measured with load: a list of workloads, each calls of one method, and the floor they stand beside.
+"""The calls that are measured, of Memory and StateStore, and of the floor.
 
-A workload's `prepare` makes what the calls need and makes one itself, to see that the answer is right; its `check`
-looks afterwards whether all calls did what they should. So a call that fails cannot count as a fast one.
+What prepares a turn makes what its calls need, and makes one itself to see that the answer is right; its check looks
+afterwards whether all calls did what they should. So a call that fails cannot count as a fast one.
 """
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import grpc
 from google.protobuf.wrappers_pb2 import BytesValue
@@ -16,16 +15,17 @@ from statekeep.v1.memory_pb2_grpc import MemoryStub
 from statekeep.v1.state_store_pb2_grpc import StateStoreStub
 from statekeep.v1.value_pb2 import Value
 
-from bench.load import HEADER, UNARY, Sent, Shape
-from bench.server import ANSWER, EMPTY, STREAM, pack_sizes
+from bench.bare import ANSWER, pack_sizes
+from bench.load import HEADER, Prepared, Sent, answers
 
 EVENT_SIZE = 270  # bytes; of an event as it is stored
-HISTORY = 10_000  # events
 BATCH = 100  # events
+FILL = 1_000  # records of a batch that only fills a store
 STREAM_HISTORY = "/statekeep.v1.StateStore/StreamHistory"
 # Bytes that the server adds to an event: branch, sequence, revision, create_time; its id; its thread's, about.
 _ADDED, _MADE_UP_ID, _THREAD_ID = 34, 19, 12
-_VALUE = Value(json='{"step": 7, "note": "' + "n" * 80 + '"}')
+VALUE = Value(json='{"step": 7, "note": "' + "n" * 80 + '"}')
+SCOPE = memory.Scope(name="bench")
 
 
 class Stubs:
@@ -38,63 +38,77 @@ class Stubs:
             STREAM_HISTORY, state.StreamHistoryRequest.SerializeToString
         )
         """StreamHistory, its answers as the bytes that come."""
-
-
-class Requests(NamedTuple):
-    """What each call sends, what each call of the floor does, and how many bytes the floor answers with."""
-
-    subject: bytes
-    floor: bytes
-    floor_data: int
+        self.append: grpc.UnaryUnaryMultiCallable[bytes, state.AppendEventsResponse] = channel.unary_unary(
+            "/statekeep.v1.StateStore/AppendEvents", None, state.AppendEventsResponse.FromString
+        )
+        """AppendEvents, its requests as the bytes that go."""
+        self.list: grpc.UnaryUnaryMultiCallable[memory.MemoryListRequest, bytes] = channel.unary_unary(
+            "/statekeep.v1.Memory/List", memory.MemoryListRequest.SerializeToString
+        )
+        """Memory's List, its answers as the bytes that come."""
 
 
 @dataclass(frozen=True, slots=True)
 class Workload:
-    """Calls of one method. `place` is a key or thread that each turn has for itself."""
+    """Calls of one method. Each turn has a key or thread for itself, its place."""
 
     name: str
     method: str
-    prepare: Callable[[Stubs, str], Requests]
-    check: Callable[[Stubs, str, Sent], None]
-    floor: str = EMPTY
-    shape: Shape = UNARY
-    unit: str = "requests/s"
+    prepare: Callable[[Stubs, str], Prepared]
+    unit: str = "calls/s"
     units: int = 1
     """How many of the unit one call is."""
-    least_ratio: float | None = None
-    """The goal, as a share of the floor."""
-    least_rate: float | None = None
-    """The goal, in units a second."""
+
+
+# --- the floor
+
+
+def empty(size: int) -> Prepared:
+    """Prepare calls of bench.Floor/Empty that take so many bytes, to within two."""
+    body = BytesValue(value=bytes(max(0, size - 3))).SerializeToString()
+    return Prepared(body, answers(HEADER + ANSWER.ByteSize()))
+
+
+def constant_stream(sizes: list[int]) -> Prepared:
+    """Prepare calls of bench.Floor/Stream that send messages of these sizes."""
+    return Prepared(pack_sizes(sizes), answers(sum(sizes) + HEADER * len(sizes)))
 
 
 # --- Memory
 
-_SCOPE = memory.Scope(name="bench")
+
+def get(stubs: Stubs, place: str, scope: memory.Scope = SCOPE, version: int = 1) -> Prepared:
+    """Prepare Gets of one key, which is set first where there is none."""
+    request = memory.MemoryGetRequest(scope=scope, key=place)
+    if not stubs.memory.Get(request).HasField("entry"):
+        stubs.memory.Set(memory.MemorySetRequest(scope=scope, key=place, value=VALUE))
+    answer = stubs.memory.Get(request)
+    assert (answer.entry.key, answer.entry.version, answer.entry.value) == (place, version, VALUE), answer
+    return Prepared(request.SerializeToString(), answers(HEADER + answer.ByteSize()))
 
 
-def _prepare_get(stubs: Stubs, place: str) -> Requests:
-    stubs.memory.Set(memory.MemorySetRequest(scope=_SCOPE, key=place, value=_VALUE))
-    request = memory.MemoryGetRequest(scope=_SCOPE, key=place)
-    entry = stubs.memory.Get(request).entry
-    assert (entry.key, entry.version, entry.value) == (place, 1, _VALUE), entry
-    return _same_body(request.SerializeToString())
-
-
-def _check_get(stubs: Stubs, place: str, sent: Sent) -> None:
-    answer = stubs.memory.Get(memory.MemoryGetRequest(scope=_SCOPE, key=place))
-    assert sent.data == sent.calls * (HEADER + answer.ByteSize()), sent
-
-
-def _prepare_set(stubs: Stubs, place: str) -> Requests:
-    request = memory.MemorySetRequest(scope=_SCOPE, key=place, value=_VALUE)
+def set_value(stubs: Stubs, place: str, scope: memory.Scope = SCOPE) -> Prepared:
+    """Prepare Sets of one key that has no value yet."""
+    request = memory.MemorySetRequest(scope=scope, key=place, value=VALUE)
     assert stubs.memory.Set(request).entry.version == 1
-    return _same_body(request.SerializeToString())
+
+    def check(sent: Sent) -> None:
+        history = memory.MemoryHistoryRequest(scope=scope, key=place, oldest_first=True)
+        versions = [entry.version for answer in stubs.memory.History(history) for entry in answer.entries]
+        assert versions == list(range(1, sent.calls + 2)), (len(versions), sent)
+
+    return Prepared(request.SerializeToString(), check)
 
 
-def _check_set(stubs: Stubs, place: str, sent: Sent) -> None:
-    request = memory.MemoryHistoryRequest(scope=_SCOPE, key=place, oldest_first=True)
-    versions = [entry.version for answer in stubs.memory.History(request) for entry in answer.entries]
-    assert versions == list(range(1, sent.calls + 2)), (len(versions), sent)
+def fill_scope(stubs: Stubs, scope: memory.Scope, count: int) -> None:
+    """Set `count` keys, key/0000000 and so on."""
+    for first in range(0, count, FILL):
+        sets = (
+            memory.MemorySetRequest(scope=scope, key=f"key/{number:07}", value=VALUE)
+            for number in range(first, min(first + FILL, count))
+        )
+        answer = stubs.memory.BatchSet(memory.MemoryBatchSetRequest(sets=sets))
+        assert answer.entries[-1].version == 1, answer.entries[-1]
 
 
 # --- StateStore
@@ -109,100 +123,60 @@ def event(size: int, thread_id: str = "", event_id: str = "") -> state.Event:
     return made
 
 
-def _batch(place: str) -> state.AppendEventsRequest:
-    return state.AppendEventsRequest(thread_id=place, events=[event(EVENT_SIZE)] * BATCH)
-
-
-def _prepare_append_next(stubs: Stubs, place: str) -> Requests:
+def append_next(stubs: Stubs, place: str) -> Prepared:
+    """Prepare AppendNextEvents of one thread, which may hold events already."""
     request = state.AppendNextEventRequest(event=event(EVENT_SIZE, place))
     stored = stubs.state.AppendNextEvent(request).event
-    assert (stored.thread_id, stored.sequence, stored.data) == (place, 1, request.event.data), stored
-    return _same_body(request.SerializeToString())
+    assert (stored.thread_id, stored.data) == (place, request.event.data), stored
+    return Prepared(
+        request.SerializeToString(), lambda sent: check_events(stubs, place, stored.sequence, sent.calls + 1)
+    )
 
 
-def _check_append_next(stubs: Stubs, place: str, sent: Sent) -> None:
-    _check_thread(stubs, place, sent.calls + 1)
-
-
-def _prepare_append_events(stubs: Stubs, place: str) -> Requests:
-    request = _batch(place)
+def append_events(stubs: Stubs, place: str) -> Prepared:
+    """Prepare AppendEvents of BATCH events each to a new thread."""
+    request = state.AppendEventsRequest(thread_id=place, events=[event(EVENT_SIZE)] * BATCH)
     answer = stubs.state.AppendEvents(request)
     assert (answer.first_sequence, answer.last_sequence, len(answer.ids)) == (1, BATCH, BATCH), answer
-    return _same_body(request.SerializeToString())
+
+    def check(sent: Sent) -> None:
+        check_events(stubs, place, 1, (sent.calls + 1) * BATCH)
+        stubs.state.DeleteThread(state.DeleteThreadRequest(thread_id=place))  # it is large
+
+    return Prepared(request.SerializeToString(), check)
 
 
-def _check_append_events(stubs: Stubs, place: str, sent: Sent) -> None:
-    _check_thread(stubs, place, (sent.calls + 1) * BATCH)
-    stubs.state.DeleteThread(state.DeleteThreadRequest(thread_id=place))  # it is large
+def fill_thread(stubs: Stubs, place: str, count: int, size: int = EVENT_SIZE) -> None:
+    """Append events until a thread has `count`; where it has them, do nothing."""
+    step = min(FILL, max(1, 2_000_000 // size), count)
+    request = state.AppendEventsRequest(thread_id=place, events=[event(size)] * step).SerializeToString()
+    found = stubs.state.ListThreads(state.ListThreadsRequest(prefix=place, page_size=1)).threads
+    held = sum(thread.event_count for thread in found if thread.id == place)
+    for last in range(held + step, count + 1, step):
+        answer = stubs.append(request)
+        assert answer.last_sequence == last, (answer.last_sequence, last)
 
 
-def _prepare_stream(stubs: Stubs, place: str) -> Requests:
-    for _ in range(HISTORY // BATCH):
-        stubs.state.AppendEvents(_batch(place))
-    _check_thread(stubs, place, HISTORY)
-    request = state.StreamHistoryRequest(thread_id=place)
-    sizes = [len(answer) for answer in stubs.stream(request)]
-    return Requests(request.SerializeToString(), pack_sizes(sizes), sum(sizes) + HEADER * len(sizes))
+def stream(stubs: Stubs, request: state.StreamHistoryRequest, first: int, count: int) -> tuple[Prepared, list[int]]:
+    """Prepare StreamHistory, which must send `count` events from number `first` on; return its messages' sizes too."""
+    sizes, sequences = [], []
+    for message in stubs.stream(request):
+        sizes.append(len(message))
+        sequences += [event.sequence for event in state.StreamHistoryResponse.FromString(message).events]
+    assert sequences == list(range(first, first + count)), (sequences[:1], len(sequences))
+    return Prepared(request.SerializeToString(), answers(sum(sizes) + HEADER * len(sizes))), sizes
 
 
-def _check_stream(stubs: Stubs, place: str, sent: Sent) -> None:
-    answers = stubs.stream(state.StreamHistoryRequest(thread_id=place))
-    assert sent.data == sent.calls * sum(HEADER + len(answer) for answer in answers), sent
+def check_events(stubs: Stubs, place: str, first: int, count: int) -> None:
+    """See that a thread holds `count` events from number `first` on, each once and in order."""
+    request = state.StreamHistoryRequest(thread_id=place, last=count)
+    sequences = [event.sequence for answer in stubs.state.StreamHistory(request) for event in answer.events]
+    assert sequences == list(range(first, first + count)), (len(sequences), count)
 
 
-def _check_thread(stubs: Stubs, place: str, count: int) -> None:
-    answers = stubs.state.StreamHistory(state.StreamHistoryRequest(thread_id=place))
-    sequences = [event.sequence for answer in answers for event in answer.events]
-    assert sequences == list(range(1, count + 1)), (len(sequences), count)
-
-
-def _same_body(request: bytes) -> Requests:
-    """Let the floor take as many bytes, to within two."""
-    body = BytesValue(value=bytes(max(0, len(request) - 3))).SerializeToString()
-    return Requests(request, body, HEADER + ANSWER.ByteSize())
-
-
-def _prepare_empty(stubs: Stubs, place: str) -> Requests:
-    body = _same_body(bytes(EVENT_SIZE))
-    return body._replace(subject=body.floor)
-
-
-def _nothing_to_check(stubs: Stubs, place: str, sent: Sent) -> None:
-    """A floor answers with its length alone, and that is checked in every turn."""
-
-
-WORKLOADS = (
-    Workload("Empty call, beside itself", EMPTY, _prepare_empty, _nothing_to_check),
-    Workload("Get", "/statekeep.v1.Memory/Get", _prepare_get, _check_get, least_ratio=0.85),
-    Workload("Set", "/statekeep.v1.Memory/Set", _prepare_set, _check_set, least_ratio=0.85),
-    Workload(
-        "AppendNextEvent",
-        "/statekeep.v1.StateStore/AppendNextEvent",
-        _prepare_append_next,
-        _check_append_next,
-        least_ratio=0.85,
-    ),
-    Workload(
-        f"AppendEvents of {BATCH}",
-        "/statekeep.v1.StateStore/AppendEvents",
-        _prepare_append_events,
-        _check_append_events,
-        unit="events/s",
-        units=BATCH,
-        least_rate=80_000,
-    ),
-    *(
-        Workload(
-            f"StreamHistory of {HISTORY:,} x {EVENT_SIZE} B",
-            STREAM_HISTORY,
-            _prepare_stream,
-            _check_stream,
-            floor=STREAM,
-            shape=shape,
-            unit="events/s",
-            units=HISTORY,
-            least_ratio=0.85,
-        )
-        for shape in (Shape(1, 1), Shape(2, 2))
-    ),
+GET = Workload("Get", "/statekeep.v1.Memory/Get", get)
+SET = Workload("Set", "/statekeep.v1.Memory/Set", set_value)
+APPEND_NEXT = Workload("AppendNextEvent", "/statekeep.v1.StateStore/AppendNextEvent", append_next)
+APPEND_EVENTS = Workload(
+    f"AppendEvents of {BATCH}", "/statekeep.v1.StateStore/AppendEvents", append_events, "events/s", BATCH
 )

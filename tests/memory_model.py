@@ -42,7 +42,8 @@ class Key:
 class MemoryModel:
     """One scope."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_versions: int = 0) -> None:
+        self.max_versions = max_versions
         self.keys: dict[str, Key] = {}
         self.purges: list[tuple[tuple[str, ...], int, int]] = []
         self.revisions: list[int] = []
@@ -65,6 +66,10 @@ class MemoryModel:
         key = self.keys.setdefault(entry.key, Key())
         assert entry.version == key.highest + 1
         key.highest = entry.version
+        if self.max_versions:
+            readable = key.readable()
+            gone = readable[: max(0, len(readable) + 1 - self.max_versions)]
+            key.versions = [version for version in key.versions if version.entry not in gone]
         key.versions.append(Version(entry, expired))
 
     def delete(self, key: str, expected: int | None) -> pb.MemoryEntry | None:

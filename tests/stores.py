@@ -21,9 +21,9 @@ def check_left(directory: Path) -> None:
 
 
 @contextmanager
-def serving(store: str, directory: Path) -> Iterator[ServerProcess]:
+def serving(store: str, directory: Path, *flags: str) -> Iterator[ServerProcess]:
     """Give a server on a store."""
-    process = ServerProcess("--store", url_of(store, directory))
+    process = ServerProcess("--store", url_of(store, directory), *flags)
     try:
         yield process
     finally:

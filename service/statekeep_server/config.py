@@ -12,7 +12,7 @@ from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from statekeep_server.core.journal import Limits
+from statekeep_server.core.journal import MAX_NUMBER, Limits
 from statekeep_server.core.scratch import DEFAULT_IDLE_TTL
 
 _UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -73,13 +73,6 @@ def _age(given: str | float) -> float:
     return age
 
 
-def _count(given: str | int) -> int:
-    number = int(given) if isinstance(given, str) and given.strip().isdecimal() else given
-    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 2**53:
-        raise ValueError("give a whole number, 0 for no limit")
-    return number
-
-
 def _addresses(given: str | list[str]) -> tuple[str, ...]:
     listed = given.split(",") if isinstance(given, str) else given
     if not isinstance(listed, list):
@@ -132,6 +125,32 @@ def _traces(given: str) -> str:
         raise ValueError(f"{str(given)[:40]!r} is none of off, otlp:, otlp://HOST:PORT and otlps://HOST:PORT")
     _check_address(address)
     return given
+
+
+def _count(given: str | float) -> int:
+    if isinstance(given, str) and given.strip().isdecimal():
+        given = int(given)
+    if not isinstance(given, int) or isinstance(given, bool) or not 0 <= given <= MAX_NUMBER:
+        raise ValueError(f"give a whole number from 0 to {MAX_NUMBER}")
+    return given
+
+
+def _pause(given: str | float) -> float:
+    pause = seconds(given)
+    if not 0.01 <= pause <= 3600:
+        raise ValueError("give a time from 10ms to 1h, such as 15s")
+    return pause
+
+
+def _health_address(given: str) -> str:
+    address = given.strip()
+    if address.startswith("unix:"):
+        raise ValueError(
+            "give HOST:PORT: probes come over the network, and a socket answers to statekeep health anyway"
+        )
+    if address:
+        _check_address(address)
+    return address
 
 
 def _store(given: str) -> str:
@@ -247,6 +266,34 @@ class Settings:
         "URL",
         "where a span of each call is sent: otlp://HOST:PORT, otlps://HOST:PORT with TLS, or otlp: as OpenTelemetry's"
         " environment says (OTEL_EXPORTER_OTLP_ENDPOINT and so on); needs statekeep[otel]; or off",
+    )
+    max_versions: int = _setting(
+        0,
+        _count,
+        "N",
+        "how many versions Memory keeps of each key, tombstones included: a write removes what is older than the newest"
+        " N, and a sweep what was written or imported without the limit; 0 keeps all",
+    )
+    thread_ttl: float = _setting(
+        0.0,
+        seconds,
+        "TIME",
+        "how long StateStore keeps a thread that nobody writes to, then it goes whole, as DeleteThread removes it (an"
+        " imported one keeps the time of its last write); 0 for ever",
+    )
+    sweep_every: float = _setting(
+        15.0,
+        _pause,
+        "TIME",
+        "how often what has expired, idle threads and unused scratch instances are looked for and removed, and room in"
+        " the file is given back; 10ms to 1h",
+    )
+    health_listen: str = _setting(
+        "",
+        _health_address,
+        "ADDR",
+        "HOST:PORT that answers grpc.health.v1's Check and nothing else, without TLS and token, for probes that cannot"
+        " reach the other addresses, such as the kubelet's",
     )
     max_request: int = _setting(
         Limits().request,

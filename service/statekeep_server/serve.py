@@ -45,8 +45,11 @@ async def serve(settings: Settings) -> None:
             slow_call=settings.slow_call,
             capabilities=[name for name in ("metrics", "traces") if getattr(settings, name) != "off"],
             wrap=traces.wrap if traces else None,
+            thread_ttl=settings.thread_ttl,
+            sweep_every=settings.sweep_every,
         )
         addresses = [server.listen(address) for address in settings.listen]
+        probed = server.listen_for_probes(settings.health_listen) if settings.health_listen else None
         endpoint = _endpoint(settings, server)
     except BaseException:
         await engine.close()
@@ -59,7 +62,10 @@ async def serve(settings: Settings) -> None:
     # What was made up to here stays for good: the collector need not look at it again.
     gc.collect()
     gc.freeze()
-    _say({"event": "ready", "listen": addresses, **({"metrics": endpoint.address} if endpoint else {})})
+    # A burst of deliveries makes thousands of futures that are gone a moment later, and no garbage.
+    gc.set_threshold(10_000, 20, 50)
+    others = {"metrics": endpoint.address if endpoint else None, "health": probed}
+    _say({"event": "ready", "listen": addresses, **{name: address for name, address in others.items() if address}})
     await stopping.wait()
     await server.stop(settings.grace)
     if endpoint:
@@ -102,9 +108,10 @@ def limits_of(settings: Settings) -> Limits:
         record=settings.max_record,
         request=settings.max_request,
         batch=settings.max_batch,
-        keys=settings.max_scope_keys,
-        versions=settings.max_scope_versions,
-        events=settings.max_thread_events,
+        max_versions=settings.max_versions,
+        scope_keys=settings.max_scope_keys,
+        scope_versions=settings.max_scope_versions,
+        thread_events=settings.max_thread_events,
         scratch_instances=settings.max_scratch_instances,
         scratch_bytes=settings.max_scratch_bytes,
         memory=memory,

@@ -22,16 +22,16 @@ from statekeep_server.rpc.access import Access
 from statekeep_server.rpc.batches import Batches
 from statekeep_server.rpc.handlers import Handlers, Traffic, method_handlers
 from statekeep_server.rpc.health import NAME as HEALTH
-from statekeep_server.rpc.health import Health
+from statekeep_server.rpc.health import Health, probe_server
 from statekeep_server.rpc.reflection import serve_reflection
 from statekeep_server.rpc.services import ADMIN, MEMORY, SCRATCH, STATE_STORE, Services
 from statekeep_server.rpc.streams import Followers
+from statekeep_server.sweeper import SWEEP_EVERY, Sweeper
 from statekeep_server.telemetry.sources import Sources
 from statekeep_server.tls import Certificates
 
 QUIET = 0.1  # seconds without a new call after which a server that stops takes no more
 LINGER = 2.0  # seconds; the longest that it waits for that
-SWEEP_EVERY = 15.0  # seconds; what has expired is gone from memory within a minute
 
 _SOCKET_PATH = 107  # bytes; the kernel's limit, less the zero at the end
 _SOCKET_UMASK = 0o117  # sockets are made with mode 0660: for their owner and group
@@ -78,6 +78,8 @@ class Server:
         access: Access | None = None,
         certificates: Certificates | None = None,
         insecure: bool = False,
+        thread_ttl: float = 0.0,
+        sweep_every: float = SWEEP_EVERY,
         handlers: Mapping[str, Handlers] = MappingProxyType({}),
         slow_call: float = 0.0,
         capabilities: Collection[str] = (),
@@ -93,8 +95,15 @@ class Server:
         self._traffic = Traffic(slow_call, limits.calls)
         services = [MEMORY.full_name, SCRATCH.full_name, STATE_STORE.full_name, ADMIN.full_name]
         self._health = Health(["", *services])
+        self._sweeper = Sweeper(engine, self._scratch, limits, thread_ttl=thread_ttl, every=sweep_every)
         self.sources = Sources(
-            engine, self._scratch, self._followers, self._traffic, time.time(), lambda: self._health.serving
+            engine,
+            self._scratch,
+            self._followers,
+            self._traffic,
+            self._sweeper.total,
+            time.time(),
+            lambda: self._health.serving,
         )
         """What metrics and probes look at."""
         self._server = grpc.aio.server(options=[*_OPTIONS, ("grpc.max_receive_message_length", limits.request)])
@@ -117,8 +126,9 @@ class Server:
             serve_reflection(reflected, access, self._server)
         else:
             reflection.enable_server_reflection(reflected, self._server)
-        self._sweeper: asyncio.Task[None] | None = None
         self._watcher: asyncio.Task[None] | None = None
+        self._sweeping: asyncio.Task[None] | None = None
+        self._probed: grpc.aio.Server | None = None
 
     def listen(self, address: str) -> str:
         """Listen on HOST:PORT or unix:PATH, and return the address with the port that was taken.
@@ -162,12 +172,26 @@ class Server:
             )
         log.warning("other machines may reach %s, and it is without %s", address, lacking)
 
+    def listen_for_probes(self, address: str) -> str:
+        """Answer health, and nothing else, on HOST:PORT too, and return the address with the port that was taken.
+
+        Raises ListenError where that cannot be.
+        """
+        self._probed = probe_server(self._health)
+        try:
+            port = self._probed.add_insecure_port(address)
+        except RuntimeError as error:
+            raise ListenError(f"cannot listen on {address} for probes: {_why(address)}") from error
+        return f"{address.rpartition(':')[0]}:{port}"
+
     async def start(self) -> None:
         """Begin to answer."""
         await self._server.start()
-        self._sweeper = asyncio.create_task(self._sweep())
         if self._access:
             self._watcher = asyncio.create_task(self._access.watch())
+        if self._probed:
+            await self._probed.start()
+        self._sweeping = asyncio.create_task(self._sweeper.run())
 
     async def stop(self, grace: float) -> None:
         """Drain within `grace` seconds.
@@ -183,7 +207,9 @@ class Server:
             self._traffic.closing = True
             await self._linger(min(grace / 4, LINGER))
         await self._server.stop(max(0.0, ends - asyncio.get_running_loop().time()))
-        for task in filter(None, (self._sweeper, self._watcher)):
+        if self._probed:
+            await self._probed.stop(0)
+        for task in filter(None, (self._sweeping, self._watcher)):
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
@@ -200,19 +226,6 @@ class Server:
             begun = self._traffic.begun
             await asyncio.sleep(QUIET)
         return True
-
-    async def _sweep(self) -> None:
-        while True:
-            await asyncio.sleep(SWEEP_EVERY)
-            now = time.time_ns() // 1000
-            try:
-                removed = await self._engine.sweep(now)
-            except Exception:
-                log.exception("the sweep failed; it is tried again in %s s", SWEEP_EVERY)
-            else:
-                ended = self._scratch.sweep(now)
-                if removed or ended:
-                    log.info("swept %d expired records and %d unused scratch instances", removed, ended)
 
 
 def _check_socket(path: str) -> None:

@@ -4,9 +4,11 @@ import asyncio
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import apsw
 import pytest
@@ -241,6 +243,46 @@ def test_a_writer_that_fails_leaves_nobody_waiting(
     monkeypatch.setattr(engine._cache, "publish", fail)
     assert all(map(unavailable, store.run(outcomes(engine, *[appending(New())] * 5))))
     assert all(map(unavailable, store.run(outcomes(engine, appending(New())))))
+
+
+@pytest.mark.timeout(60)
+def test_who_heard_of_a_commit_from_the_file_finds_it_in_memory(
+    engine: SqliteEngine, store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file has a commit a moment before memory has: who follows a stream could not resume on what it was told."""
+    store.append("p", New())
+    committed, asked, go_on = threading.Event(), threading.Event(), threading.Event()
+    publish = engine._cache.publish
+
+    def publish_late(drafts: Any) -> None:
+        committed.set()
+        assert go_on.wait(30)
+        publish(drafts)
+
+    def ask_the_file(view: View) -> int:
+        chunks(view)  # not in memory, and so looked for in the file
+        asked.set()
+        return view.revision
+
+    async def read_in_between() -> tuple[bool, int, int]:
+        writing = asyncio.ensure_future(engine.write("p", appending(New())))
+        await asyncio.to_thread(committed.wait, 30)
+        reading = asyncio.ensure_future(engine.read("p", ask_the_file))
+        await asyncio.to_thread(asked.wait, 30)
+        await asyncio.wait({reading}, timeout=0.3)
+        early = reading.done()
+        go_on.set()
+        heard = await reading
+        found = await engine.read("p", lambda view: view.revision)
+        await writing
+        return early, heard, found
+
+    engine._cache._states.clear()
+    before = store.look("p", lambda view: view.revision)
+    monkeypatch.setattr(engine._cache, "publish", publish_late)
+    early, heard, found = store.run(read_in_between())
+    assert not early
+    assert (heard, found) == (before + 1, before + 1)
 
 
 def test_rows_that_could_not_be_removed_are_removed_once_the_file_can_be_written(

@@ -13,6 +13,7 @@ import grpc
 import pytest
 from rpc_support import connected, set_of
 from server_process import COMMAND, LOOPBACK, ServerProcess, run_to_its_end
+from statekeep_server.cli import main, serving
 
 StartServer = Callable[..., ServerProcess]
 
@@ -238,3 +239,24 @@ def test_a_server_serves_also_where_nobody_reads_that_it_is_ready(tmp_path: Path
         assert process.wait(10) == 0
         assert process.stderr is not None
         assert process.stderr.read() == b""
+
+
+@pytest.mark.parametrize(
+    ("grpc_version", "given", "chosen"),
+    [
+        ("1.85.3", None, "-event_engine_listener"),
+        ("1.85.3", "event_engine_dns", "event_engine_dns"),
+        ("1.86.0", None, None),
+    ],
+)
+def test_grpc_listens_in_its_older_way_where_it_has_it_and_nobody_chose(
+    monkeypatch: pytest.MonkeyPatch, grpc_version: str, given: str | None, chosen: str | None
+) -> None:
+    found: list[str | None] = []
+    monkeypatch.setattr(serving, "version", lambda package: grpc_version)
+    monkeypatch.setattr("statekeep_server.serve.run", lambda settings: found.append(os.environ.get("GRPC_EXPERIMENTS")))
+    monkeypatch.setenv("GRPC_EXPERIMENTS", given or "")  # so that it is as it was afterwards
+    if given is None:
+        monkeypatch.delenv("GRPC_EXPERIMENTS")
+    assert main(["serve"]) == 0
+    assert found == [chosen]

@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Iterable
+from dataclasses import fields, is_dataclass
 from datetime import datetime
 from typing import Any
 
@@ -99,9 +100,8 @@ def record_trees(many: Iterable[Any]) -> list[Tree]:
 
 
 def _fields(record: Any, without: Iterable[str] = ()) -> dict[str, Tree]:
-    return {
-        _name(record, name): _plain(getattr(record, name)) for name in type(record).__slots__ if name not in without
-    }
+    names = [field.name for field in fields(record) if field.name not in without]
+    return {_name(record, name): _plain(getattr(record, name)) for name in names}
 
 
 def _name(record: Any, name: str) -> str:
@@ -117,4 +117,4 @@ def _plain(field: Any) -> Tree:
         return time_tree(field)
     if isinstance(field, tuple):
         return list(field)
-    return record_tree(field) if hasattr(type(field), "__slots__") and hasattr(field, "__dataclass_fields__") else field
+    return record_tree(field) if is_dataclass(field) else field

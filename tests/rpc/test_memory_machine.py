@@ -1,5 +1,6 @@
 """Memory against a model of one scope, by hypothesis: any calls in any order."""
 
+from pathlib import Path
 from typing import Any
 
 import grpc
@@ -9,10 +10,11 @@ from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, multiple, rule
 from machines import examples, run_machine
 from memory_model import MemoryModel, RefusedError
-from rpc_support import Stubs, items, refusal_of, scope, until_caught_up, watch_of
+from rpc_support import Stubs, connected, items, refusal_of, scope, until_caught_up, watch_of
 from server_process import ServerProcess
 from statekeep.v1 import memory_pb2 as pb
 from statekeep.v1.value_pb2 import Value
+from stores import STORES, serving
 
 KEYS = st.sampled_from(["a", "a/b", "ab", "b"])
 JSON = st.sampled_from(["1", "1.0", '"x"', "[]", "null"])
@@ -28,13 +30,13 @@ class MemoryMachine(RuleBasedStateMachine):
     replayable: Bundle[Any] = Bundle("replayable")
     runs = 0
 
-    def __init__(self, stubs: Stubs, name: str) -> None:
+    def __init__(self, stubs: Stubs, name: str, max_versions: int = 0) -> None:
         super().__init__()
         MemoryMachine.runs += 1
         self.stub = stubs.memory
         self.name = f"{name}-{MemoryMachine.runs}"
         self.scope = scope(self.name)
-        self.model = MemoryModel()
+        self.model = MemoryModel(max_versions)
         self.requests = 0
 
     def request_id(self, wanted: bool) -> str:
@@ -240,3 +242,12 @@ def shown(entry: pb.MemoryEntry, with_value: bool) -> pb.MemoryEntry:
 @pytest.mark.timeout(300)  # where it fails, hypothesis looks for the shortest way there
 def test_any_calls_in_any_order_answer_as_the_model_says(stubs: Stubs, server: ServerProcess, name: str) -> None:
     run_machine(lambda: MemoryMachine(stubs, name), examples=examples(server, 150))
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("store", STORES)
+def test_any_calls_in_any_order_answer_so_too_where_a_key_keeps_few_versions(
+    store: str, tmp_path: Path, name: str
+) -> None:
+    with serving(store, tmp_path, "--max-versions", "2") as server, connected(server.address) as stubs:
+        run_machine(lambda: MemoryMachine(stubs, name, max_versions=2), examples=examples(server, 60))

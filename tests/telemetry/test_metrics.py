@@ -30,6 +30,7 @@ from statekeep.v1 import scratch_pb2 as scratch
 from statekeep.v1 import state_store_pb2 as state
 from statekeep.v1.value_pb2 import Value
 from statekeep_server.telemetry.metrics import FAMILIES, reference
+from stores import STORES, url_of
 
 PAGE = (Path(__file__).parents[2] / "docs" / "metrics.md").read_text()
 
@@ -206,6 +207,24 @@ def test_expired_records_are_counted_when_they_are_swept(watched: ServerProcess,
     until("they expired", lambda: len(stubs.memory.List(memory.MemoryListRequest(scope=scope(name))).entries) == 1)
     list(stubs.admin.Export(admin.AdminExportRequest(thread_id=name)))  # which sweeps before it begins
     assert (Scrape(watched) - before).all("statekeep_swept_total") == {("record",): 3}
+
+
+@pytest.mark.parametrize("store", STORES)
+def test_what_sweeps_remove_is_counted_by_kind(tmp_path: Path, store: str, name: str) -> None:
+    swept = ("--sweep-every", "20ms", "--thread-ttl", "1s", "--scratch-idle-ttl", "500ms")
+    process = ServerProcess("--store", url_of(store, tmp_path), *METRICS, *swept)
+    try:
+        with connected(process.address) as stubs:
+            stubs.memory.Set(set_of(name, "k", ttl=Duration(nanos=1_000_000)))
+            event = state.Event(thread_id=name, type="t", data=Value(json=f'"{"x" * 3_000_000}"'))
+            stubs.state.AppendNextEvent(state.AppendNextEventRequest(event=event))
+            stubs.scratch.Open(scratch.ScratchOpenRequest(instance_id=name))
+            expected = {("record",): 1, ("version",): 0, ("thread",): 1, ("scratch_instance",): 1}
+            until("all went", lambda: Scrape(process).all("statekeep_swept_total") == expected)
+            if store == "sqlite":
+                until("the file is shorter", lambda: Scrape(process)("statekeep_reclaimed_bytes_total") > 2_000_000)
+    finally:
+        process.stop()
 
 
 def test_what_runs_and_since_when_is_told(watched: ServerProcess) -> None:

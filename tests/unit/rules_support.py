@@ -112,6 +112,10 @@ class World:
         finally:
             assert request.SerializeToString(deterministic=True) == before
 
+    def run(self, partition: str, decide: Callable[[View], Change[Answer]]) -> Answer:
+        """Make a change that no client asked for."""
+        return finish(self.engine.write(partition, decide))
+
     def read(self, partition: str, rule: Callable[..., Answer], request: Message) -> Answer:
         return finish(self.engine.read(partition, lambda view: rule(view, request, self.call)))
 

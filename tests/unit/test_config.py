@@ -293,6 +293,38 @@ def test_any_other_address_counts_as_within_reach_of_others(address: str) -> Non
     assert not is_local(address)
 
 
+@pytest.mark.parametrize(("given", "versions"), [("0", 0), ("3", 3), (" 12 ", 12), (7, 7)])
+def test_a_number_of_versions_is_taken(given: str | int, versions: int) -> None:
+    assert load({"max_versions": given}, {}, None).max_versions == versions
+
+
+@pytest.mark.parametrize(
+    ("setting", "given", "right"),
+    [
+        ("max_versions", "-1", "give a whole number from 0"),
+        ("max_versions", "many", "give a whole number from 0"),
+        ("max_versions", "1.5", "give a whole number from 0"),
+        ("max_versions", True, "give a whole number from 0"),
+        ("max_versions", 2**53, "give a whole number from 0"),
+        ("thread_ttl", "-1s", "give seconds"),
+        ("sweep_every", "0", "give a time from 10ms to 1h"),
+        ("sweep_every", "2h", "give a time from 10ms to 1h"),
+    ],
+)
+def test_what_cannot_be_kept_to_is_refused(setting: str, given: object, right: str) -> None:
+    with pytest.raises(ConfigError, match=f"--{setting.replace('_', '-')}.*{right}"):
+        load({setting: given}, {}, None)
+
+
+def test_probes_are_answered_on_an_address_of_the_network_only() -> None:
+    assert load({"health_listen": "0.0.0.0:50052"}, {}, None).health_listen == "0.0.0.0:50052"
+    assert load({"health_listen": ""}, {}, None).health_listen == ""
+    with pytest.raises(ConfigError, match=r"--health-listen: give HOST:PORT"):
+        load({"health_listen": "unix:/run/x.sock"}, {}, None)
+    with pytest.raises(ConfigError, match=r"--health-listen: '50052' is no address"):
+        load({"health_listen": "50052"}, {}, None)
+
+
 @pytest.mark.parametrize(
     ("given", "expected"),
     [(0, 0), (7, 7), ("7", 7), ("1KiB", 1024), (" 2 MiB ", 2**21), ("1.5GiB", 3 * 2**29), ("1TiB", 2**40), ("9B", 9)],
@@ -330,9 +362,9 @@ def test_every_limit_of_what_is_there_can_be_taken_away(name: str) -> None:
         ("max_request", "1MiB", "4194304 to 2147483647 bytes"),
         ("max_record", "4MiB", "1024 to 4128768 bytes"),
         ("max_record", "0", "1024 to 4128768 bytes"),
-        ("max_calls", "many", "whole number, 0 for no limit"),
-        ("max_followers", "-1", "whole number, 0 for no limit"),
-        ("max_scope_keys", "1.5", "whole number, 0 for no limit"),
+        ("max_calls", "many", "give a whole number from 0"),
+        ("max_followers", "-1", "give a whole number from 0"),
+        ("max_scope_keys", "1.5", "give a whole number from 0"),
         ("max_stream_age", "10ms", "100ms at least"),
     ],
 )

@@ -14,7 +14,8 @@ from statekeep import _sync
 from statekeep._building import build
 from statekeep._calls import Calls
 from statekeep._export_file import Line, Writer, read
-from statekeep._messages import scope_message, time_of
+from statekeep._messages import scope_message
+from statekeep._stored import time_of
 from statekeep._waiting import Messages
 from statekeep.errors import ExportFileError, InternalError, StatekeepError, UsageError
 from statekeep.records import Exported, Imported, Progress, ScopeType, ServerInfo

@@ -4,7 +4,7 @@
 
 from __future__ import annotations  # gRPC's classes take type parameters in their type stubs alone
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from typing import Generic, TypeVar
 
 import grpc
@@ -86,18 +86,24 @@ class Calls:
 class AsyncPages(Generic[Item]):
     """Iterates over the items of all pages, each page fetched when the one before it is used up."""
 
-    def __init__(self, fetch: Callable[[str], Awaitable[tuple[list[Item], str]]]) -> None:
+    def __init__(self, fetch: Callable[[str], Awaitable[tuple[Iterable[Item], str]]]) -> None:
         self._fetch = fetch
         self._token: str | None = ""
-        self._items: list[Item] = []
+        self.items: Iterator[Item] = iter(())
 
     def __aiter__(self) -> AsyncIterator[Item]:
         return self
 
     async def __anext__(self) -> Item:
-        while not self._items:
-            if self._token is None:
-                raise StopAsyncIteration
+        for item in self.items:
+            return item
+        return await self.next_of_more()
+
+    async def next_of_more(self) -> Item:
+        """The next item, where all of the page before was handed out. Raises StopAsyncIteration after the last."""
+        while self._token is not None:
             items, token = await self._fetch(self._token)
-            self._items, self._token = items[::-1], token or None
-        return self._items.pop()
+            self.items, self._token = iter(items), token or None
+            for item in self.items:
+                return item
+        raise StopAsyncIteration

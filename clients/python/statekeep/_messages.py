@@ -1,12 +1,14 @@
 """Records of the messages that carry them, and messages of what a caller gives."""
 
-from datetime import UTC, datetime, timedelta
-from typing import cast, get_args
+from collections.abc import Callable
+from datetime import datetime, timedelta
+from typing import get_args
 
 from google.protobuf.duration_pb2 import Duration
 from google.protobuf.timestamp_pb2 import Timestamp
 
 from statekeep._building import build
+from statekeep._stored import reader, time_of
 from statekeep.errors import UsageError
 from statekeep.records import (
     Branch,
@@ -20,16 +22,17 @@ from statekeep.records import (
     ScopeType,
     Thread,
     Write,
+    scope_type_of,
 )
 from statekeep.v1 import memory_pb2, state_store_pb2
-from statekeep.values import message_of, raw_of_message
+from statekeep.values import message_of
 
 SCOPE_TYPES: tuple[ScopeType, ...] = get_args(ScopeType)
 
-
-def time_of(message: Timestamp) -> datetime:
-    """The aware datetime of a timestamp, in UTC; what is finer than a microsecond is cut off."""
-    return message.ToDatetime(tzinfo=UTC)
+# Of the messages that the server sends, the records.
+entry_of: Callable[[memory_pb2.MemoryEntry], Entry] = reader(Entry)
+event_of: Callable[[state_store_pb2.Event], Event] = reader(Event)
+checkpoint_of: Callable[[state_store_pb2.Checkpoint], Checkpoint] = reader(Checkpoint)
 
 
 def timestamp_of(time: datetime | None) -> Timestamp | None:
@@ -68,12 +71,6 @@ def scope_message(scope: str, scope_type: ScopeType) -> memory_pb2.Scope:
     return build(memory_pb2.Scope, type=memory_pb2.ScopeType.Value(f"SCOPE_TYPE_{scope_type.upper()}"), name=scope)
 
 
-def scope_type_of(message: memory_pb2.Scope) -> ScopeType:
-    """The type of a scope, by the name this package uses."""
-    name = memory_pb2.ScopeType.Name(message.type).removeprefix("SCOPE_TYPE_").lower()
-    return cast("ScopeType", name)
-
-
 def set_message(scope: memory_pb2.Scope, write: Write, request_id: str = "") -> memory_pb2.MemorySetRequest:
     """The message that writes a key."""
     return build(
@@ -88,27 +85,6 @@ def set_message(scope: memory_pb2.Scope, write: Write, request_id: str = "") -> 
         flow_id=write.flow_id,
         flow_name=write.flow_name,
         request_id=request_id,
-    )
-
-
-def entry_of(message: memory_pb2.MemoryEntry) -> Entry:
-    """The record of a key's version."""
-    return Entry(
-        scope=message.scope.name,
-        scope_type=scope_type_of(message.scope),
-        key=message.key,
-        version=message.version,
-        raw=raw_of_message(message.value),
-        value_type=message.value_type,
-        deleted=message.deleted,
-        create_time=time_of(message.create_time),
-        expire_time=time_of(message.expire_time) if message.HasField("expire_time") else None,
-        entry_id=message.entry_id,
-        execution_id=message.execution_id if message.HasField("execution_id") else None,
-        flow_id=message.flow_id if message.HasField("flow_id") else None,
-        flow_name=message.flow_name if message.HasField("flow_name") else None,
-        labels=dict(message.labels),
-        revision=message.revision,
     )
 
 
@@ -149,25 +125,6 @@ def event_message(event: NewEvent, thread_id: str = "", branch: str = "", sequen
     )
 
 
-def event_of(message: state_store_pb2.Event) -> Event:
-    """The record of a stored event."""
-    return Event(
-        id=message.id,
-        thread_id=message.thread_id,
-        branch_id=message.branch_id,
-        sequence=message.sequence,
-        type=message.type,
-        node=message.node if message.HasField("node") else None,
-        parent_id=message.parent_id if message.HasField("parent_id") else None,
-        raw=raw_of_message(message.data),
-        error_type=message.error_type if message.HasField("error_type") else None,
-        message=message.message if message.HasField("message") else None,
-        create_time=time_of(message.create_time),
-        labels=dict(message.labels),
-        revision=message.revision,
-    )
-
-
 def checkpoint_message(checkpoint: NewCheckpoint, thread_id: str = "", branch: str = "") -> state_store_pb2.Checkpoint:
     """The message of a checkpoint to save."""
     return build(
@@ -184,25 +141,6 @@ def checkpoint_message(checkpoint: NewCheckpoint, thread_id: str = "", branch: s
         parent_id=checkpoint.parent_id,
         metadata=None if checkpoint.metadata is None else message_of(checkpoint.metadata),
         labels=checkpoint.labels,
-    )
-
-
-def checkpoint_of(message: state_store_pb2.Checkpoint) -> Checkpoint:
-    """The record of a stored checkpoint."""
-    return Checkpoint(
-        id=message.id,
-        thread_id=message.thread_id,
-        branch_id=message.branch_id,
-        event_id=message.event_id,
-        sequence=message.sequence,
-        raw_state=raw_of_message(message.state),
-        raw_active=raw_of_message(message.active),
-        status=message.status,
-        create_time=time_of(message.create_time),
-        parent_id=message.parent_id if message.HasField("parent_id") else None,
-        raw_metadata=raw_of_message(message.metadata),
-        labels=dict(message.labels),
-        revision=message.revision,
     )
 
 

@@ -1,6 +1,7 @@
 """Where each kind of stream stands, and how it goes on from there."""
 
 from collections.abc import Callable, Iterator, Sequence
+from operator import attrgetter, length_hint
 from typing import Any, Generic, TypeAlias, TypeVar
 
 from statekeep._calls import Calls
@@ -15,32 +16,48 @@ Message: TypeAlias = state_store_pb2.StreamHistoryResponse | memory_pb2.MemoryWa
 Record = TypeVar("Record", StateRecord, memory_pb2.MemoryEntry)
 
 
+class _Chunk:
+    """A message's records while they are handed out: nothing is done for each, the iterator knows where it is."""
+
+    def __init__(self, records: Sequence[Any], before: tuple[int, bool], after: tuple[int, bool]) -> None:
+        self.left = iter(records)
+        self._records = records
+        self._before = before
+        self._after = after
+
+    @property
+    def place(self) -> tuple[int, bool]:
+        """The revision up to which all was handed out, and whether it has caught up: the message's, after all of it."""
+        left = length_hint(self.left)
+        if not left:
+            return self._after
+        revision, caught_up = self._before
+        taken = len(self._records) - left
+        return self._records[taken - 1].revision if taken else revision, caught_up
+
+
 class _Line:
-    """A line of records that is counted in revisions."""
+    """A line of records that is counted in revisions. It moves with each record that is handed out."""
 
     def __init__(self, revision: int) -> None:
-        self.revision = revision
-        self.caught_up = False
         self._began = False
+        # One object, so that another thread that asks for the revision finds what belongs together.
+        self._chunk = _Chunk((), (revision, False), (revision, False))
 
-    def _walk(self, records: Sequence[Record], message: Message) -> Iterator[Record]:
-        """Hands out a message's records, and moves on with each; to the message's end with its last."""
+    @property
+    def revision(self) -> int:
+        return self._chunk.place[0]
+
+    @property
+    def caught_up(self) -> bool:
+        return self._chunk.place[1]
+
+    def _hand_out(self, records: Sequence[Record], message: Message) -> Iterator[Record]:
+        """Goes on with a message's records, when those before are all handed out."""
         self._began = True
-        if records:
-            return self._steps(records, message)
-        self._move(message)
-        return iter(())
-
-    def _steps(self, records: Sequence[Record], message: Message) -> Iterator[Record]:
-        for record in records[:-1]:
-            self.revision = record.revision
-            yield record
-        self._move(message)
-        yield from records[-1:]
-
-    def _move(self, message: Message) -> None:
-        self.revision = message.revision
-        self.caught_up |= message.caught_up
+        before = self._chunk.place
+        self._chunk = _Chunk(records, before, (message.revision, before[1] or message.caught_up))
+        return self._chunk.left
 
 
 class HistoryPlace(_Line, Generic[Item]):
@@ -49,7 +66,7 @@ class HistoryPlace(_Line, Generic[Item]):
     def __init__(
         self,
         request: state_store_pb2.StreamHistoryRequest,
-        item_of: Callable[[StateRecord], Item],
+        item_of: Callable[[Any], Item],
     ) -> None:
         super().__init__(request.after_revision)
         self._request = request
@@ -70,13 +87,11 @@ class HistoryPlace(_Line, Generic[Item]):
         return calls.messages(calls.connection.state.StreamHistory, request, timeout, reopened=True)
 
     def take(self, message: state_store_pb2.StreamHistoryResponse) -> Iterator[Item]:
-        stored: list[StateRecord] = [*message.events, *message.checkpoints]
-        records = sorted(stored, key=lambda record: record.revision)
-        return map(self._hand_out, self._walk(records, message))
-
-    def _hand_out(self, record: StateRecord) -> Item:
-        self._events += isinstance(record, state_store_pb2.Event)
-        return self._item_of(record)
+        self._events += len(message.events)
+        records: Sequence[StateRecord] = message.events
+        if message.checkpoints:
+            records = sorted([*message.events, *message.checkpoints], key=attrgetter("revision"))
+        return map(self._item_of, self._hand_out(records, message))
 
 
 class WatchPlace(_Line):
@@ -94,7 +109,7 @@ class WatchPlace(_Line):
         return calls.messages(calls.connection.memory.Watch, request, timeout, reopened=True)
 
     def take(self, message: memory_pb2.MemoryWatchResponse) -> Iterator[Entry]:
-        return map(entry_of, self._walk(message.entries, message))
+        return map(entry_of, self._hand_out(message.entries, message))
 
 
 class VersionsPlace:

@@ -25,21 +25,21 @@ TRIES = 5
 
 
 class Place(Protocol[Item_co]):
-    """Where a read stands: what it has handed out, and so how it goes on from there.
+    """Where a read stands: what it has handed out, and so how it goes on from there."""
 
-    Attributes:
-        revision: Everything up to here was handed out.
-        caught_up: All that was there when the read began was handed out.
-    """
+    @property
+    def revision(self) -> int:
+        """Everything up to here was handed out."""
 
-    revision: int
-    caught_up: bool
+    @property
+    def caught_up(self) -> bool:
+        """All that was there when the read began was handed out."""
 
     def open(self, calls: Calls, timeout: float | None) -> Messages[Any] | None:
         """Begins the stream that goes on from here; None where there is nothing more to ask for."""
 
     def take(self, message: Any) -> Iterator[Item_co]:
-        """Hands out what a message brings, and moves on with each item."""
+        """Hands out what a message brings, and moves on with each item. All of the message before was handed out."""
 
 
 class Patience:
@@ -98,7 +98,7 @@ class AsyncReading(Generic[Item]):
         self._timeout = timeout
         self._deadline: float | None = None
         self._messages: Messages[Any] | None = None
-        self._items: Iterator[Item] = iter(())
+        self.items: Iterator[Item] = iter(())
         self._closed = False
 
     @property
@@ -115,10 +115,16 @@ class AsyncReading(Generic[Item]):
         return self
 
     async def __anext__(self) -> Item:
+        for item in self.items:
+            return item
+        return await self.next_of_more()
+
+    async def next_of_more(self) -> Item:
+        """The next item, where all that came before was handed out."""
         while True:
-            for item in self._items:
-                return item
             await self._fill()
+            for item in self.items:
+                return item
 
     async def __aenter__(self) -> Self:
         if self._messages is None:
@@ -163,7 +169,7 @@ class AsyncReading(Generic[Item]):
                 self._drop()
                 raise
         self._patience.progress()
-        self._items = self._place.take(message)
+        self.items = self._place.take(message)
 
     async def _next_message(self) -> Any | None:
         """The next message; None, and closed, at the end."""

@@ -13,7 +13,8 @@ import grpc
 from statekeep import _sync
 from statekeep._building import build
 from statekeep._calls import Calls
-from statekeep._messages import duration_of, time_of
+from statekeep._messages import duration_of
+from statekeep._stored import time_of
 from statekeep._waiting import Messages, run
 from statekeep.errors import InternalError
 from statekeep.records import Instance, ScratchItem

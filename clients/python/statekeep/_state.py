@@ -294,7 +294,7 @@ class AsyncState:
             last=last,
             include_ancestors=include_ancestors,
         )
-        place = HistoryPlace(request, _event_of)
+        place = HistoryPlace(request, event_of)
         return AsyncReading(self._calls, place, Patience(follows=False), timeout)
 
     def records(
@@ -357,18 +357,13 @@ class AsyncState:
             follow=True,
             heartbeat=duration_of(heartbeat, "heartbeat"),
         )
-        place = HistoryPlace(request, _event_of)
+        place = HistoryPlace(request, event_of)
         return AsyncReading(self._calls, place, Patience(follows=True, retry_for=retry_for))
 
 
 def record_of(message: StateRecord) -> Event | Checkpoint:
     """The record of an event or a checkpoint."""
     return event_of(message) if isinstance(message, state_store_pb2.Event) else checkpoint_of(message)
-
-
-def _event_of(message: StateRecord) -> Event:
-    assert isinstance(message, state_store_pb2.Event)  # noqa: S101 # the request asks for no checkpoints
-    return event_of(message)
 
 
 class State:

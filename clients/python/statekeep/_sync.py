@@ -26,7 +26,9 @@ class Pages(Generic[Item]):
 
     def __next__(self) -> Item:
         try:
-            return run(self._pages.__anext__())
+            for item in self._pages.items:
+                return item
+            return run(self._pages.next_of_more())
         except StopAsyncIteration:
             raise StopIteration from None
 
@@ -56,7 +58,9 @@ class Reading(Generic[Item]):
 
     def __next__(self) -> Item:
         try:
-            return run(self._reading.__anext__())
+            for item in self._reading.items:
+                return item
+            return run(self._reading.next_of_more())
         except StopAsyncIteration:
             raise StopIteration from None
 

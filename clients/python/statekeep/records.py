@@ -3,30 +3,53 @@
 A value stands in a record as it is kept (``raw``) and is read as a Python object from it (``value``, ``data``,
 ``state``, …), anew each time: so a record is never changed by what its reader does to the object, and a
 number that Python would round is still there in the raw JSON text. Times are aware, in UTC.
+
+Entries, events and checkpoints that came from a server read their fields from the message when they are asked for
+them. Each keeps all that came in the same message with it: a page, or about 256 KiB of a stream. To keep a few of many
+for long, keep copies (``copy.copy``), which hold their own fields alone.
 """
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Any, Literal, NamedTuple, TypeAlias
+from operator import attrgetter
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
 from uuid import uuid4
 
+from statekeep import _stored
+from statekeep._stored import Stored, object_in, optional, stored
+from statekeep.v1 import memory_pb2
 from statekeep.values import Raw, object_of
 
 ScopeType: TypeAlias = Literal["namespace", "flow", "execution"]
 
 
-def _object(raw: Raw | None) -> Any:
-    return None if raw is None else object_of(raw)
+def scope_type_of(message: memory_pb2.Scope) -> ScopeType:
+    """The type of a scope, by the name this package uses."""
+    name = memory_pb2.ScopeType.Name(message.type).removeprefix("SCOPE_TYPE_").lower()
+    return cast("ScopeType", name)
 
 
-@dataclass(frozen=True, slots=True)
-class Entry:
+@stored(
+    scope=attrgetter("scope.name"),
+    scope_type=lambda message: scope_type_of(message.scope),
+    raw=_stored.value("value"),
+    create_time=_stored.time("create_time"),
+    expire_time=_stored.optional_time("expire_time"),
+    execution_id=optional("execution_id"),
+    flow_id=optional("flow_id"),
+    flow_name=optional("flow_name"),
+    labels=_stored.labels,
+)
+@dataclass(frozen=True)
+class Entry(Stored):
     """One version of a key.
 
     ``raw`` is None on a tombstone, and where the read asked for no values. ``revision`` is what
     ``memory.watch(after_revision=…)`` counts in.
     """
+
+    __slots__ = ()
 
     scope: str
     scope_type: ScopeType
@@ -47,7 +70,7 @@ class Entry:
     @property
     def value(self) -> Any:
         """The value as a Python object; None where there is none."""
-        return _object(self.raw)
+        return object_in(self, "value", "raw")
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,9 +157,20 @@ class NewEvent:
     id: str = field(default_factory=lambda: str(uuid4()))
 
 
-@dataclass(frozen=True, slots=True)
-class Event:
+@stored(
+    node=optional("node"),
+    parent_id=optional("parent_id"),
+    raw=_stored.value("data"),
+    error_type=optional("error_type"),
+    message=optional("message"),
+    create_time=_stored.time("create_time"),
+    labels=_stored.labels,
+)
+@dataclass(frozen=True)
+class Event(Stored):
     """Something that happened in a thread, as stored. ``revision`` is what a cursor counts in."""
+
+    __slots__ = ()
 
     id: str
     thread_id: str
@@ -155,7 +189,7 @@ class Event:
     @property
     def data(self) -> Any:
         """The details as a Python object; None where there are none."""
-        return _object(self.raw)
+        return object_in(self, "data", "raw")
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,9 +218,19 @@ class NewCheckpoint:
     id: str = field(default_factory=lambda: str(uuid4()))
 
 
-@dataclass(frozen=True, slots=True)
-class Checkpoint:
+@stored(
+    raw_state=_stored.value("state"),
+    raw_active=_stored.value("active"),
+    create_time=_stored.time("create_time"),
+    parent_id=optional("parent_id"),
+    raw_metadata=_stored.value("metadata"),
+    labels=_stored.labels,
+)
+@dataclass(frozen=True)
+class Checkpoint(Stored):
     """A whole snapshot of a thread's state, as stored."""
+
+    __slots__ = ()
 
     id: str
     thread_id: str
@@ -205,17 +249,17 @@ class Checkpoint:
     @property
     def state(self) -> Any:
         """The state as a Python object."""
-        return _object(self.raw_state)
+        return object_in(self, "state", "raw_state")
 
     @property
     def active(self) -> Any:
         """The tasks still to run at that point: a list."""
-        return _object(self.raw_active)
+        return object_in(self, "active", "raw_active")
 
     @property
     def metadata(self) -> Any:
         """The metadata as a Python object; None where there is none."""
-        return _object(self.raw_metadata)
+        return object_in(self, "metadata", "raw_metadata")
 
 
 @dataclass(frozen=True, slots=True)

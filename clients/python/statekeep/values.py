@@ -68,7 +68,7 @@ def object_of(raw: Raw) -> Any:
             digits (see ``sys.set_int_max_str_digits``). The raw value has it all the same.
     """
     if isinstance(raw, Json):
-        return json.loads(raw.text, parse_float=_number)
+        return _parse(raw.text)
     return raw.text if isinstance(raw, Text) else raw.data
 
 
@@ -95,6 +95,17 @@ def raw_of_message(message: value_pb2.Value) -> Raw | None:
         case "data":
             return Data(message.data, message.content_type)
     return None
+
+
+def object_of_message(message: value_pb2.Value) -> Any:
+    """The Python object of the value in a message, as :func:`object_of`; None where it has none."""
+    if text := message.json:  # as nearly always; no JSON text is empty
+        return _parse(text)
+    kind = message.WhichOneof("kind")
+    if kind is None:
+        return None
+    content = getattr(message, kind)
+    return _parse(content) if kind == "json" else content
 
 
 _encode = json.JSONEncoder(ensure_ascii=False, allow_nan=False, check_circular=False, separators=(",", ":")).encode
@@ -128,3 +139,15 @@ def _number(text: str) -> float | Decimal:
             raise ValueError(f"a number is out of every range: {text[:40]}") from None
         return exact if exact or number else number
     return number
+
+
+_decoder = json.JSONDecoder(parse_float=_number)
+
+
+def _parse(text: str) -> Any:
+    """The Python object of a JSON text; without looking for blanks around it where there are none, as nearly always."""
+    try:
+        parsed, end = _decoder.raw_decode(text)
+    except json.JSONDecodeError:  # a blank at its beginning
+        return _decoder.decode(text)
+    return parsed if end == len(text) else _decoder.decode(text)

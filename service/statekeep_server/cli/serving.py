@@ -3,6 +3,7 @@
 import argparse
 import os
 from dataclasses import fields
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -63,6 +64,7 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
 
 
 def _serve(options: argparse.Namespace) -> int:
+    _choose_listener()
     from statekeep_server.engines import StoreError
     from statekeep_server.serve import run
     from statekeep_server.server import ListenError
@@ -74,6 +76,13 @@ def _serve(options: argparse.Namespace) -> int:
     except (ListenError, StoreError) as error:
         return fail(f"statekeep serve: {error}")
     return 0
+
+
+def _choose_listener() -> None:
+    """Let gRPC listen as it did before 1.80, unless GRPC_EXPERIMENTS is set: docs/architecture.md says why."""
+    # Read when gRPC is loaded. A version that no longer knows the name would complain of it at each start.
+    if version("grpcio").startswith("1.85."):
+        os.environ.setdefault("GRPC_EXPERIMENTS", "-event_engine_listener")
 
 
 def _config(options: argparse.Namespace) -> int:

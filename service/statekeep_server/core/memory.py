@@ -24,6 +24,8 @@ PARTITIONS = "m"
 
 _VALUE_TAG = b"\x22"  # MemoryEntry.value, field 4: kept as an entry's last, so that a read may leave it out
 _KEYS_IN_A_PURGE_RECORD = 2**20  # bytes
+_TRIMMED_AT_ONCE = 1_000  # versions of a key, and
+_TRIMMED_BYTES = 16 * 2**20  # about so many bytes of them, that one change trims beyond the limit
 
 
 def partition(scope: pb.Scope, path: str = "scope") -> str:
@@ -48,9 +50,10 @@ def set_key(view: View, request: pb.MemorySetRequest, call: Call) -> Change[byte
     sent = Request(request, request.request_id, _normalise_write)
     if (answer := sent.known(view)) is not None:
         return Change(answer)
-    record = _version(view, request, call, view.revision + 1, "")
-    check_scope(view, [record], call)
-    return _remembered(view, sent, shown(record, include_value=False), [record])
+    records = [_version(view, request, call, view.revision + 1, "")]
+    outgrown = _outgrown(view, records, call)
+    check_scope(view, records, outgrown, call)
+    return _remembered(view, sent, shown(records[0], include_value=False), records, outgrown)
 
 
 def set_keys(view: View, request: pb.MemoryBatchSetRequest, call: Call) -> Change[bytes]:
@@ -74,8 +77,9 @@ def set_keys(view: View, request: pb.MemoryBatchSetRequest, call: Call) -> Chang
         records.append(record)
     answer = b"".join([shown(record, include_value=False) for record in records])
     check_answer(len(answer), call.limits)
-    check_scope(view, records, call)
-    return _remembered(view, sent, answer, records)
+    outgrown = _outgrown(view, records, call)
+    check_scope(view, records, outgrown, call)
+    return _remembered(view, sent, answer, records, outgrown)
 
 
 def delete_key(view: View, request: pb.MemoryDeleteRequest, call: Call) -> Change[bytes]:
@@ -93,8 +97,8 @@ def delete_key(view: View, request: pb.MemoryDeleteRequest, call: Call) -> Chang
         return _remembered(view, sent, head.frame if head else b"")
     entry = pb.MemoryEntry(version=_next_version(view, KEY + key, key), deleted=True)
     _sign(entry, request)
-    record = _record(view, request.scope, key, entry, call, view.revision + 1, b"")
-    return _remembered(view, sent, record.frame, [record])
+    records = [_record(view, request.scope, key, entry, call, view.revision + 1, b"")]
+    return _remembered(view, sent, records[0].frame, records, _outgrown(view, records, call))
 
 
 def purge(view: View, request: pb.MemoryPurgeRequest, call: Call) -> Change[bytes]:
@@ -119,6 +123,43 @@ def purge(view: View, request: pb.MemoryPurgeRequest, call: Call) -> Change[byte
     revision = view.revision + 1
     record = _purge_record(request, keys, len(trims), call, revision)
     return Change(answer, [record], trims, oldest=revision if head_lost else 0)
+
+
+# --- retention
+
+
+def trim_versions(view: View, log: str, call: Call) -> Change[int]:
+    """Remove what a key has beyond its limit of versions, some at a time, and answer how many that were.
+
+    A write does so itself; this is for keys that were written or imported without the limit. It leaves no purge record:
+    nobody asked for a purge, and one for each write would outgrow the versions. Cursors stay valid, as the head stays.
+    """
+    trims = _beyond(view, log, call.limits.max_versions, call.now)
+    return Change(len(trims), (), trims)
+
+
+def _outgrown(view: View, records: Sequence[Record], call: Call) -> Sequence[Record]:
+    """Return the versions that go when these come, one for each of their keys."""
+    keep = call.limits.max_versions
+    if not keep:
+        return ()
+    return [gone for record in records for gone in _beyond(view, record.log, keep - 1, call.now)]
+
+
+def _beyond(view: View, log: str, keep: int, now: int) -> Sequence[Record]:
+    """Return the oldest versions of a key, but for the `keep` newest: some of them where they are very many."""
+    if view.count(log) <= keep:
+        return ()
+    surplus = min(view.count(log) - view.expired(log, now) - keep, _TRIMMED_AT_ONCE)
+    gone: list[Record] = []
+    room = _TRIMMED_BYTES
+    for record in view.scan(log):
+        if len(gone) >= surplus or room <= 0:
+            break
+        if visible(record, now):
+            gone.append(record)
+            room -= len(record.frame)
+    return gone
 
 
 # --- import
@@ -348,11 +389,13 @@ def _record(
     return Record(KEY + key, revision, entry.version, frame(payload), "", len(value), entry.deleted, expires)
 
 
-def _remembered(view: View, sent: Request, answer: bytes, records: Sequence[Record] = ()) -> Change[bytes]:
+def _remembered(
+    view: View, sent: Request, answer: bytes, records: Sequence[Record] = (), trims: Sequence[Record] = ()
+) -> Change[bytes]:
     if not sent.id:
-        return Change(answer, records)
-    kept, trims = sent.remember(view, view.revision + len(records) + 1, answer)
-    return Change(answer, [*records, *kept], trims)
+        return Change(answer, records, trims)
+    kept, forgotten = sent.remember(view, view.revision + len(records) + 1, answer)
+    return Change(answer, [*records, *kept], [*trims, *forgotten])
 
 
 def _check_batch(request: pb.MemoryBatchSetRequest) -> None:

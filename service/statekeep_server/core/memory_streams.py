@@ -87,11 +87,12 @@ class ScopeWatch:
         frames, revision = self._read(view, call, cursor.revision)
         caught_up = revision >= cursor.target
         after = cursor._replace(revision=revision, caught_up=caught_up)
+        quiet = revision >= view.revision
         if caught_up and not cursor.caught_up:
-            return Step(b"".join(frames) + _CAUGHT_UP + self.beat(after), after)
+            return Step(b"".join(frames) + _CAUGHT_UP + self.beat(after), after, quiet=quiet)
         if frames:
-            return Step(b"".join(frames) + self.beat(after), after)
-        return Step(None if revision >= view.revision else b"", after)
+            return Step(b"".join(frames) + self.beat(after), after, quiet=quiet)
+        return Step(None if quiet else b"", after, quiet=quiet)
 
     def revision(self, place: Cursor) -> int:
         """Return the revision up to which everything was sent."""

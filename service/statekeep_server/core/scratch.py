@@ -84,8 +84,6 @@ class Scratch:
         self._idle_ttl = round(idle_ttl * clock.MICROS)
         self._instances: dict[str, Instance] = {}
         self._lock = Lock()
-        self.idled = 0
-        """How many instances ended because they were not used."""
         self.size = 0
         """Bytes of all keys and values."""
         self.values = 0
@@ -196,7 +194,6 @@ class Scratch:
             ended = [instance for instance in self._instances.values() if _over(instance, now)]
             for instance in ended:
                 self._end(instance)
-            self.idled += len(ended)
         return len(ended)
 
     def _find(self, instance_id: str, now: int) -> Instance | None:

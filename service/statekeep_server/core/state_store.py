@@ -262,6 +262,12 @@ def delete_thread(view: View, request: pb.DeleteThreadRequest, call: Call) -> Ch
     return Change(answer, drop=view.exists)
 
 
+def drop_idle(view: View, before: int) -> Change[bool]:
+    """Remove a thread whole, as DeleteThread does, where it was written last before a time; answer whether it was."""
+    idle = view.exists and view.update_time < before
+    return Change(idle, drop=idle)
+
+
 # --- import
 
 

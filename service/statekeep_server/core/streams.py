@@ -17,12 +17,14 @@ class Step(NamedTuple, Generic[P]):
     """One step of a stream.
 
     `message` is what is to be sent; None where there is nothing more now, empty where the search goes on. `place` is
-    where the next step begins. `done` says that the stream ends with this message.
+    where the next step begins. `done` says that the stream ends with this message, `quiet` that there is nothing after
+    it until the partition changes.
     """
 
     message: bytes | None
     place: P
     done: bool = False
+    quiet: bool = False
 
 
 class Reader(Protocol[P]):

@@ -80,16 +80,17 @@ class BranchHistory:
         cursor = streams.resume(view, place.cursor)
         end = view.revision if cursor.caught_up else cursor.target
         if cursor.caught_up and cursor.revision >= end:
-            return Step(None, place._replace(cursor=cursor))
+            return Step(None, place._replace(cursor=cursor), quiet=True)
         part = (self._merged if self._checkpoints else self._events)(view, call, place, end)
         left = place.left and place.left - part.events
         done = part.limited or (part.complete and (not self.follows or left == 0))
+        quiet = part.complete and end == view.revision
         revision = max(cursor.revision, end if part.complete else part.revision)
         after = Cursor(revision, cursor.target, cursor.life, cursor.oldest, cursor.caught_up or part.complete)
         reached = _Place(after, left, tuple(window for window in place.line if window.until > revision))
         if after.caught_up and not cursor.caught_up:
-            return Step(part.message + _CAUGHT_UP + self.beat(reached), reached, done)
-        return Step(part.message or None, reached, done)
+            return Step(part.message + _CAUGHT_UP + self.beat(reached), reached, done, quiet)
+        return Step(part.message or None, reached, done, quiet)
 
     def revision(self, place: _Place) -> int:
         """Return the revision up to which everything was sent."""

@@ -5,7 +5,7 @@ Every call is awaited and may fail: an engine may sit on a disk or behind a netw
 again (a request id or an event's id makes that safe).
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
@@ -125,6 +125,8 @@ class Engine(Protocol):
     """As in the store's URL."""
     durable: bool
     """Whether what is kept outlives the process."""
+    restored: int
+    """How many partitions came in through `restore` since the engine was opened."""
 
     @property
     def held(self) -> int:
@@ -151,6 +153,21 @@ class Engine(Protocol):
 
     async def sweep(self, now: int) -> int:
         """Remove what has expired at `now` (microseconds since 1970), and return how many records that were."""
+
+    def idle(self, prefix: str, before: int) -> AsyncIterator[Sequence[str]]:
+        """Yield, in pages, the partitions that start so and were changed last before a time.
+
+        Pages may be empty. Whoever acts on one decides again on its newest view.
+        """
+
+    def crowded(self, kind: str, count: int) -> AsyncIterator[Sequence[tuple[str, str]]]:
+        """Yield, in pages, the logs of a kind that hold more than `count` records, each with its partition.
+
+        Pages may be empty. Not of events.
+        """
+
+    async def reclaim(self) -> int:
+        """Give back the room that what was removed took, where that is worth it, and return how many bytes."""
 
     async def snapshot(self, partition: str) -> Snapshot | None:
         """Return a partition as it is now, to be read in pages; None where it is not there."""

@@ -6,9 +6,9 @@ overlapped a change is made again: so all that a read saw is of one moment.
 
 import asyncio
 import time
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from heapq import heapify, heappop, heappush, merge
 from itertools import islice
 from operator import attrgetter
@@ -28,6 +28,7 @@ Answer = TypeVar("Answer")
 _LOCK_FREE_TRIES = 8
 _AT_ONCE = 1_000  # records that one round of a sweep removes before others get their turn
 _STEPS = 32  # of counting, before others get their turn
+_LOOKED_AT = 500  # names that a walk over all looks at before others get their turn
 _revision_of = attrgetter("revision")
 
 # What things take in memory besides their frames, about: a test compares it with what Python says.
@@ -210,13 +211,22 @@ class Partition:
                 self._note_head(name, log, log.head())
         holes = self._holes = self._holes or set()
         holes.update(record.revision for record in records)
-        if len(holes) > len(self._journal) // 2:
+        if len(holes) <= len(self._journal) // 2:
+            self._empty(records)
+        else:
             self._journal = [record for record in self._journal if record.revision not in holes]
             self._holes = None
             self.deadlines = [
                 (record.expires, record.revision, record.log) for record in self._journal if record.expires
             ]
             heapify(self.deadlines)
+
+    def _empty(self, records: Sequence[Record]) -> None:
+        """Leave of trimmed records no more than their place in the journal: their values would stay in memory."""
+        journal = self._journal
+        for record in records:
+            place = bisect_left(journal, record.revision, key=_revision_of)
+            journal[place] = Record(record.log, record.revision, 0, b"")
 
     def _note_head(self, name: str, log: RecordLog, head: Record | None) -> None:
         alive = head is not None and not head.deleted
@@ -289,6 +299,12 @@ class PartitionView:
     def count(self, log: str) -> int:
         found = self._log(log)
         return found.count() if found else 0
+
+    def expired(self, log: str, now: int) -> int:
+        deadlines, found = self._partition.deadlines, self._partition.records.get(log)
+        if not found or not deadlines or deadlines[0][0] > now:
+            return 0
+        return sum(0 < record.expires <= now for record in found.records)
 
     def born(self, log: str) -> int:
         found = self._log(log)
@@ -399,6 +415,7 @@ class MemoryEngine:
         self._partitions: dict[str, Partition] = {}
         self._names = SortedNames()
         self._highest = 0  # revision that any life, ended or begun, had when it was noted
+        self.restored = 0
         self._mortal: set[str] = set()  # partitions with records that expire
         self._sizing = Lock()
         self.held = 0
@@ -459,6 +476,39 @@ class MemoryEngine:
                         self._mortal.discard(name)
         return removed
 
+    async def idle(self, prefix: str, before: int) -> AsyncIterator[list[str]]:
+        """Look through the partitions, some at a time."""
+        async for page in self._pages(prefix):
+            yield [
+                name
+                for name in page
+                if (found := self._partitions.get(name)) is not None and 0 < found.update_time < before
+            ]
+
+    async def crowded(self, kind: str, count: int) -> AsyncIterator[list[tuple[str, str]]]:
+        """Look through the logs of all partitions, some at a time."""
+        async for page in self._pages(""):
+            for name in page:
+                found = self._partitions.get(name)
+                if found is None or not found.records:
+                    continue
+                logs = found.names.after("", kind)
+                while some := list(islice(logs, _LOOKED_AT)):
+                    yield [(name, log) for log in some if len(found.records[log].records) > count]
+                    await asyncio.sleep(0)
+
+    async def _pages(self, prefix: str) -> AsyncIterator[list[str]]:
+        """Yield the partitions' names in pages, with room for others in between."""
+        after = ""
+        while page := await self.partitions(prefix, after, _LOOKED_AT):
+            yield page
+            after = page[-1]
+            await asyncio.sleep(0)
+
+    async def reclaim(self) -> int:
+        """Do nothing: what nobody holds any more is free."""
+        return 0
+
     def _expire(self, name: str, partition: Partition, now: int) -> int:
         with partition.lock:
             before = partition.size
@@ -498,6 +548,7 @@ class MemoryEngine:
             if partition.deadlines:
                 self._mortal.add(name)
             self._names.add(name)
+            self.restored += 1
         self.hold(partition.size)
         self._tower.ring(name)
         return True

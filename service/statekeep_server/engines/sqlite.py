@@ -9,9 +9,10 @@ import asyncio
 import logging
 import threading
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from itertools import count
 from queue import Empty, SimpleQueue
 from time import perf_counter_ns
@@ -27,7 +28,7 @@ from statekeep_server.engines.bells import LocalBell, Tower
 from statekeep_server.engines.interface import Commits, Stats, StoreError
 from statekeep_server.engines.sqlite_backup import SqliteBackup
 from statekeep_server.engines.sqlite_cache import Cache
-from statekeep_server.engines.sqlite_file import StoreFile, why
+from statekeep_server.engines.sqlite_file import BUSY, StoreFile, why
 from statekeep_server.engines.sqlite_restore import SqliteRestore
 from statekeep_server.engines.sqlite_snapshot import SqliteSnapshot, begin
 from statekeep_server.engines.sqlite_transaction import Ids, Transaction, changed_names
@@ -53,6 +54,14 @@ READERS = 4
 SNAPSHOTS = 32
 """Snapshots that may be open at once, each with a connection."""
 RETRY_AFTER = 1.0  # seconds; what a caller is told where the file cannot be written or read
+KEPT_FREE, KEPT_SHARE = 64, 16
+"""Free pages that stay in the file: so many, or one of so many of all its pages, whichever is more."""
+VACUUMED_AT_ONCE = 128
+"""Free pages that one transaction takes out of the file."""
+VACUUMS = 1_000
+"""Such transactions that are made one after the other at most, before what else is to be removed has its turn."""
+CHECKPOINT_AFTER = 8
+"""Such transactions, after which the log is copied into the file."""
 _GROUP = 512  # writes of one transaction at most
 
 _NAMES = "SELECT name FROM partitions WHERE name > ? AND name >= ? AND name < x'FF' ORDER BY name LIMIT ?"
@@ -62,6 +71,16 @@ _RECORDS = "SELECT coalesce(sum(count), 0) FROM logs WHERE partition NOT IN (SEL
 
 _SIZES = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)  # writes of a commit
 _TIMES = tuple(round(ms * 1e6) for ms in (0.1, 0.25, 0.5, 1, 2.5, 5, 10, 25, 50, 100, 250, 500, 1_000, 2_500))
+_LOOKED_AT = 2_000  # rows that one step of a walk over all looks at
+_IDLE = (
+    "SELECT max(id) FROM (SELECT id FROM partitions WHERE id > ? ORDER BY id LIMIT ?)",
+    "SELECT name FROM partitions WHERE id > ? AND id <= ? AND update_time < ? AND substr(name, 1, length(?4)) = ?4",
+)
+_CROWDED = (
+    "SELECT max(id) FROM (SELECT id FROM logs WHERE id > ? ORDER BY id LIMIT ?)",
+    "SELECT p.name, l.name FROM logs l CROSS JOIN partitions p ON p.id = l.partition WHERE l.id > ? AND l.id <= ? "
+    "AND l.count > ? AND substr(l.name, 1, 1) = ? AND p.name < x'FF'",
+)
 
 _LEFT = """\
 INSERT INTO dropped SELECT id FROM partitions WHERE name >= x'FF';
@@ -113,6 +132,7 @@ class SqliteEngine:
         self._tally = Tally()
         self._expired = 0
         self._commit_sizes, self._commit_times, self._commits_failed = Distribution(_SIZES), Distribution(_TIMES), 0
+        self.restored = 0
         self._readers = ThreadPoolExecutor(READERS, "statekeep-reader")
         self._writer = threading.Thread(target=self._write_all, name="statekeep-writer", daemon=True)
         try:
@@ -123,7 +143,11 @@ class SqliteEngine:
             self._file.close()
             raise StoreError(f"{path} cannot be used: {why(error)}") from error
         self._cleaning = True  # there may be partitions whose rows are still to be removed
+        self._cutting = False  # the log is cut after the next commit
+        self._log_is_long = False  # it could not be cut when it should
         self._failing = False  # the last write failed: nothing is tried by itself until one succeeds
+        self._shown = threading.Event()  # unset from a commit until what it changed can be seen in memory too
+        self._shown.set()
         self._writer.start()
 
     async def read(self, partition: str, query: Callable[[SqliteView], Answer]) -> Answer:
@@ -186,6 +210,53 @@ class SqliteEngine:
         (records,) = connection.execute(_RECORDS).fetchone() or (0,)
         return partitions, records, self._file.size()
 
+    async def idle(self, prefix: str, before: int) -> AsyncIterator[list[str]]:
+        """Look through the table of partitions, some rows at a time."""
+        async for rows in self._walk(_IDLE, before, prefix.encode()):
+            yield [str(name, "utf-8") for (name,) in rows]
+
+    async def crowded(self, kind: str, count: int) -> AsyncIterator[list[tuple[str, str]]]:
+        """Look through the table of logs, some rows at a time."""
+        async for rows in self._walk(_CROWDED, count, kind):
+            yield [(str(name, "utf-8"), log) for name, log in rows]
+
+    async def _walk(self, statements: tuple[str, str], *bindings: object) -> AsyncIterator[list[Any]]:
+        """Yield what the second statement finds between two ids, of which the first tells the end."""
+        until: int | None = 0
+        while until is not None:
+            until, rows = await self._on_reader(partial(_look, statements, until, bindings))
+            yield rows
+
+    async def reclaim(self) -> int:
+        """Shorten the file by what is free in it, a step at a time with room for writes in between, and empty its log.
+
+        Not while rows wait to be removed, and not where little is free: a file that grows and shrinks again keeps
+        its room.
+        """
+        if self._cleaning:
+            return 0
+        free, pages, size = await self._on_reader(_room)
+        given = 0
+        if free > max(KEPT_FREE, pages // KEPT_SHARE):
+            given = await self._vacuum(min(-(-free // VACUUMED_AT_ONCE), VACUUMS))
+        if given or self._log_is_long:
+            await self._on_reader(_checkpoint)
+            await self._on_writer(self._cut_log_next)
+        return given * size
+
+    async def _vacuum(self, steps: int) -> int:
+        """Take free pages out of the file, in so many steps at most, and return how many those were."""
+        given = 0
+        for step in range(steps):
+            gone = await self._on_writer(lambda transaction: transaction.vacuum(VACUUMED_AT_ONCE))
+            given += gone
+            if not gone:
+                break
+            if step % CHECKPOINT_AFTER == 0:
+                # It is copied beside the writes here; where the log gets long, one of them would have to wait for it.
+                await self._on_reader(_checkpoint)
+        return given
+
     async def snapshot(self, partition: str) -> SqliteSnapshot | None:
         """Return a partition as it is now. It keeps a connection until it is closed."""
         opening = asyncio.ensure_future(self._on_reader(lambda _: self._open_snapshot(partition)))
@@ -197,7 +268,10 @@ class SqliteEngine:
 
     async def restore(self, partition: str, state: journal.PartitionState) -> SqliteRestore:
         """Begin to put a partition together, in the file, where nobody finds it."""
-        return SqliteRestore(partition, f"{STAGES}{next(self._stages)}", state, self._on_writer)
+        return SqliteRestore(partition, f"{STAGES}{next(self._stages)}", state, self._on_writer, self._count_restored)
+
+    def _count_restored(self) -> None:
+        self.restored += 1
 
     async def backup(self) -> SqliteBackup:
         """Begin a backup of the file. Nothing is copied yet."""
@@ -276,6 +350,9 @@ class SqliteEngine:
             if connection.in_transaction:
                 connection.execute("COMMIT")
         self._cache.offer(partition, state, commits)
+        if self._cache.differs(partition, state):
+            # The file may be ahead of what others are answered from. Who has heard of a commit must find it there.
+            self._shown.wait()
         return answer
 
     def _open_snapshot(self, partition: str) -> SqliteSnapshot | None:
@@ -332,6 +409,7 @@ class SqliteEngine:
 
     def _refuse(self, jobs: list[_Job]) -> None:
         """Take no more writes, and answer those that wait."""
+        self._shown.set()
         with self._closing:
             self._closed = True
         with suppress(Empty):
@@ -369,7 +447,10 @@ class SqliteEngine:
         if jobs:
             self._commit_sizes.note(len(jobs))
             self._commit_times.note(perf_counter_ns() - begun)
+        if self._cutting:
+            self._cut_log()
         transaction.publish()
+        self._shown.set()
         for partition in changed_names(transaction.changed):
             self._tower.ring(partition)
         return outcomes
@@ -395,14 +476,33 @@ class SqliteEngine:
         self._cleaning = cleaning or transaction.dropped
         return outcomes
 
+    def _cut_log_next(self, _: Transaction) -> None:
+        self._cutting = True
+
+    def _cut_log(self) -> None:
+        """Let the file be as long as what is in it, and the log beside it empty. Who reads is not waited for."""
+        self._cutting = False
+        self._connection.set_busy_timeout(0)
+        try:
+            self._connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_TRUNCATE)
+            self._log_is_long = False
+        except apsw.Error as error:
+            self._log_is_long = True
+            if not isinstance(error, apsw.BusyError):
+                log.warning("the store's log could not be cut, which is tried again: %s", why(error))
+        finally:
+            self._connection.set_busy_timeout(BUSY)
+
     def _roll_back(self) -> None:
         if self._connection.in_transaction:
             self._connection.execute("ROLLBACK")
 
     def _commit(self) -> None:
+        self._shown.clear()
         try:
             self._connection.execute("COMMIT")
         except apsw.Error as error:
+            self._shown.set()
             raise _CommitError from error
 
 
@@ -411,6 +511,27 @@ def _drop_left(connection: apsw.Connection) -> None:
     if connection.execute("SELECT 1 FROM partitions WHERE name >= x'FF' LIMIT 1").fetchone():
         with connection:
             connection.execute(_LEFT)
+
+
+def _look(
+    statements: tuple[str, str], after: int, bindings: Sequence[Any], connection: apsw.Connection
+) -> tuple[int | None, list[Any]]:
+    """Return the id up to which rows were looked at, None where there were none, and what was found among them."""
+    until: Any = connection.execute(statements[0], (after, _LOOKED_AT)).fetchall()[0][0]
+    if until is None:
+        return None, []
+    return until, connection.execute(statements[1], (after, until, *bindings)).fetchall()
+
+
+def _room(connection: apsw.Connection) -> tuple[int, int, int]:
+    """Return how many pages of the file are free, how many there are, and the bytes of each."""
+    return connection.pragma("freelist_count"), connection.pragma("page_count"), connection.pragma("page_size")
+
+
+def _checkpoint(connection: apsw.Connection) -> None:
+    """Copy what the log holds into the file, as far as no reader needs it there."""
+    with suppress(apsw.BusyError):  # another is at it
+        connection.wal_checkpoint(mode=apsw.SQLITE_CHECKPOINT_PASSIVE)
 
 
 def _release(opening: "asyncio.Future[SqliteSnapshot | None]") -> None:

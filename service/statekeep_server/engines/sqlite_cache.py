@@ -66,6 +66,11 @@ class Cache:
                         self._put(state, name, log)
             self._trim()
 
+    def differs(self, partition: str, found: PartitionState) -> bool:
+        """Return whether a partition is known here as it was before or after what a reader of the file found."""
+        state = self._states.get(partition)
+        return state is not None and (state.id, state.changes) != (found.id, found.changes)
+
     def _add(self, partition: str, found: PartitionState) -> None:
         state = PartitionState()
         state.take(found)

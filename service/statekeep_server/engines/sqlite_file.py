@@ -22,6 +22,8 @@ APPLICATION_ID = 0x53744B70  # "StKp"; says in the file's header whose it is
 PAGES_TO_WRITE, PAGES_TO_READ = 32 * 2**10, 8 * 2**10
 """KiB of the file that a connection keeps in memory at most: the one that writes, and each that reads."""
 
+BUSY = 5_000  # milliseconds that a connection waits for another's lock at most
+
 _VERSION_1 = """\
 CREATE TABLE partitions (
     id INTEGER PRIMARY KEY,
@@ -259,7 +261,7 @@ class _closing:  # noqa: N801 (as contextlib.closing, for what is closed by forc
 def _connect(path: Path, *, writing: bool) -> apsw.Connection:
     flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_NOMUTEX  # a connection is used by one thread at a time
     connection = apsw.Connection(str(path), flags=flags, statementcachesize=500)
-    connection.set_busy_timeout(5_000)
+    connection.set_busy_timeout(BUSY)
     connection.execute(f"PRAGMA cache_size = -{PAGES_TO_WRITE if writing else PAGES_TO_READ}")
     connection.execute("PRAGMA synchronous = FULL")  # in WAL mode this syncs the log at every commit
     if writing:

@@ -23,11 +23,14 @@ class OnWriter(Protocol):
 class SqliteRestore:
     """A partition on its way in."""
 
-    def __init__(self, name: str, stage: str, state: PartitionState, run: OnWriter) -> None:
+    def __init__(
+        self, name: str, stage: str, state: PartitionState, run: OnWriter, finished: Callable[[], None]
+    ) -> None:
         self._name = name
         self._stage = stage
         self._state = state
         self._run = run
+        self._finished = finished
         self._begun = False  # there may be something in the file
 
     async def add(self, decide: Callable[[SqliteView], tuple[Sequence[LogState], Sequence[Record]]]) -> None:
@@ -40,6 +43,8 @@ class SqliteRestore:
         self._begun = True
         done = await self._run(lambda transaction: transaction.finish_stage(self._stage, self._name, self._state))
         self._begun = not done
+        if done:
+            self._finished()
         return bool(done)
 
     async def close(self) -> None:

@@ -5,9 +5,10 @@ written once, at the end; rows wait too, and go to the file in blocks, or as soo
 """
 
 import time
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
 from functools import lru_cache
-from itertools import chain
+from itertools import accumulate, chain
 from typing import Any, TypeVar
 
 import apsw
@@ -35,15 +36,19 @@ SEGMENT = 256 * 2**10
 """Bytes of the events in a segment, about: one message of a stream."""
 
 _ROOM = 4 * 2**20  # bytes of rows that wait for the file at most
+_ROOM_REMOVED = 16 * 2**20  # bytes of records that one transaction of a sweep removes, about
 _SWEPT_AT_ONCE = 1_000  # records that one transaction of a sweep removes
-_CLEANED_AT_ONCE = 2_000  # rows of dropped partitions that one transaction removes
+_CLEANED_AT_ONCE = 2_000  # rows of dropped partitions that one transaction removes; fewer where they are large
 _BLOCK = 64  # rows of one statement: it gives the interpreter up once, and another thread may keep that for long
 
-_EXPIRED = (
-    "SELECT p.name, l.name, r.revision, r.number, r.frame, r.id, r.value_size, r.deleted, r.expires "
+_EXPIRED = (  # without the frames, which may be large, and of which nothing is asked
+    "SELECT p.name, l.name, length(r.frame), r.revision, r.number, x'', r.id, r.value_size, r.deleted, r.expires "
     "FROM records r CROSS JOIN logs l ON l.id = r.log CROSS JOIN partitions p ON p.id = l.partition "
     "WHERE r.expires > 0 AND r.expires <= ? AND p.name < x'FF' ORDER BY r.expires LIMIT ?"
 )
+
+_SEGMENT_SIZE = "SELECT count(*), coalesce(sum(length(frame)), 0) FROM events WHERE place BETWEEN ? AND ?"
+_CLEANABLE = "SELECT place, length(frame) FROM records WHERE log = ? LIMIT ?"
 
 
 class Ids:
@@ -161,29 +166,43 @@ class Transaction:
     def sweep(self, now: int) -> int:
         """Remove records that have expired, some at a time, and return how many."""
         self.flush()
-        rows: list[Any] = self._connection.execute(_EXPIRED, (now, _SWEPT_AT_ONCE)).fetchall()
+        removed, room = 0, _ROOM_REMOVED
         by_partition: dict[str, list[Record]] = {}
-        for name, log, *rest in rows:
+        rows: list[Any] = self._connection.execute(_EXPIRED, (now, _SWEPT_AT_ONCE)).fetchall()
+        for name, log, size, *rest in rows:
+            if room <= 0:
+                break
             by_partition.setdefault(name.decode(), []).append(record_of(log, rest))
+            removed, room = removed + 1, room - size
         for name, records in by_partition.items():
             draft = self._draft(name)
             self._trim(draft, records)
             self._touch_partition(name, draft, audible=False)
-        return len(rows)
+        return removed
+
+    def vacuum(self, pages: int) -> int:
+        """Take free pages out of the file, and return how many those were. It is shorter after the next checkpoint."""
+        self.flush()
+        before: int = self._connection.pragma("freelist_count")
+        self._connection.execute(f"PRAGMA incremental_vacuum({pages})").fetchall()  # it takes one out at each step
+        after: int = self._connection.pragma("freelist_count")
+        return before - after
 
     def clean(self) -> bool:
-        """Remove rows of dropped partitions, some at a time, and return whether there are more."""
+        """Remove rows of dropped partitions, some at a time, and return whether there may be more."""
         self.flush()
-        row = self._connection.execute("SELECT partition FROM dropped LIMIT 1").fetchone()
-        if row is None:
-            return False
+        run = self._connection.execute
         room = _CLEANED_AT_ONCE
         while room > 0:
-            log = self._connection.execute("SELECT id FROM logs WHERE partition = ? LIMIT 1", row).fetchone()
+            partition = run("SELECT partition FROM dropped LIMIT 1").fetchone()
+            if partition is None:
+                return False
+            log = run("SELECT id FROM logs WHERE partition = ? LIMIT 1", partition).fetchone()
             if log is None:
-                self._connection.execute("DELETE FROM dropped WHERE partition = ?", row)
-                return self._connection.execute("SELECT 1 FROM dropped LIMIT 1").fetchone() is not None
-            room -= self._clean_log(log[0], room)
+                run("DELETE FROM dropped WHERE partition = ?", partition)
+                room -= 1
+            else:
+                room -= self._clean_log(log[0], room)
         return True
 
     def flush(self) -> None:
@@ -355,24 +374,30 @@ class Transaction:
         self.dropped = True
 
     def _clean_log(self, log: int, room: int) -> int:
-        """Remove rows of a log, and the log itself once it has none; return how many."""
+        """Remove rows of a log, and the log itself once it has none; return how much of the room that took."""
         run = self._connection.execute
-        removed = 0
-        for sql in (
+        run(
             "DELETE FROM event_ids WHERE log = ?1 AND id IN (SELECT id FROM event_ids WHERE log = ?1 LIMIT ?2)",
-            "DELETE FROM records WHERE place IN (SELECT place FROM records WHERE log = ?1 LIMIT ?2)",
-        ):
-            run(sql, (log, room))
-            removed += self._connection.changes()
+            (log, room),
+        )
+        removed = self._connection.changes() + self._clean_records(log, room)
         while removed < room and (segment := run("SELECT id FROM segments WHERE log = ? LIMIT 1", (log,)).fetchone()):
             first = segment[0] * PER_SEGMENT
+            sizes: list[Any] = run(_SEGMENT_SIZE, (first, first + PER_SEGMENT - 1)).fetchall()
             run("DELETE FROM events WHERE place BETWEEN ? AND ?", (first, first + PER_SEGMENT - 1))
-            removed += self._connection.changes()
             run("DELETE FROM segments WHERE id = ?", segment)
+            removed += _weight(*sizes[0])
         if removed < room:
             run("DELETE FROM logs WHERE id = ?", (log,))
             removed += 1
         return removed
+
+    def _clean_records(self, log: int, room: int) -> int:
+        found: list[Any] = self._connection.execute(_CLEANABLE, (log, room)).fetchall()
+        weights = list(accumulate(_weight(1, size) for _, size in found))
+        places = [(place,) for place, _ in found[: bisect_left(weights, room) + 1]]
+        self._connection.executemany("DELETE FROM records WHERE place = ?", places)
+        return weights[len(places) - 1] if places else 0
 
     def _insert(self, into: str, columns: int, rows: Sequence[Sequence[object]], end: str = "") -> None:
         for start in range(0, len(rows), _BLOCK):
@@ -409,6 +434,11 @@ def _partition_row(name: str, state: PartitionState) -> tuple[object, ...]:
     times = (state.create_time, state.update_time)
     counts = (state.alive, state.changes, state.kept)
     return (state.id, stored_name(name), state.life, state.revision, state.oldest, *times, *counts)
+
+
+def _weight(rows: int, size: int) -> int:
+    """Return as how many rows it counts to remove so many of so many bytes."""
+    return rows + size // 8192
 
 
 def _alive(log: LogState) -> bool:

@@ -47,6 +47,10 @@ JOURNAL = (
 )
 _NAMES = "SELECT name FROM logs WHERE partition = ? AND name > ? AND name >= ? ORDER BY name"
 _EXPIRED = "SELECT count(*) FROM logs WHERE partition = ? AND expires > 0 AND expires <= ?"
+_EXPIRED_OF_LOG = (  # one look tells whether any has expired at all; `+` keeps to the log's rows, where many have
+    "SELECT count(*) FROM records WHERE EXISTS (SELECT 1 FROM records WHERE expires > 0 AND expires <= ?1) "
+    "AND log = ?2 AND +expires > 0 AND +expires <= ?1"
+)
 _SEGMENTS = (
     "SELECT id FROM segments WHERE log = ?1 AND first <= ?3 "
     "AND first >= coalesce((SELECT max(first) FROM segments WHERE log = ?1 AND first <= ?2), 0) ORDER BY first"
@@ -356,6 +360,10 @@ class SqliteView:
     def count(self, log: str) -> int:
         found = self._log(log)
         return found.count if found else 0
+
+    def expired(self, log: str, now: int) -> int:
+        found = self._log(log)
+        return self._run(_EXPIRED_OF_LOG, (now, found.id)).fetchone()[0] if found and found.count else 0
 
     def born(self, log: str) -> int:
         found = self._log(log)

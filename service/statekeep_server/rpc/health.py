@@ -9,6 +9,14 @@ from grpc_health.v1 import health_pb2, health_pb2_grpc
 
 NAME = health_pb2.DESCRIPTOR.services_by_name["Health"].full_name
 
+# Strangers may reach it: what one of them can send and hold is little.
+_PROBE_OPTIONS = (
+    ("grpc.so_reuseport", 0),
+    ("grpc.max_receive_message_length", 4096),
+    ("grpc.max_concurrent_streams", 16),
+    ("grpc.max_connection_age_ms", 60_000),
+)
+
 _SERVING = health_pb2.HealthCheckResponse(status=health_pb2.HealthCheckResponse.SERVING)
 _NOT_SERVING = health_pb2.HealthCheckResponse(status=health_pb2.HealthCheckResponse.NOT_SERVING)
 _UNKNOWN = health_pb2.HealthCheckResponse(status=health_pb2.HealthCheckResponse.SERVICE_UNKNOWN)
@@ -50,3 +58,15 @@ class Health(health_pb2_grpc.HealthServicer):
             await self._stopping.wait()
         if known:
             await context.write(_NOT_SERVING)
+
+
+def probe_server(health: Health) -> grpc.aio.Server:
+    """Return a gRPC server that answers Check, and nothing else."""
+    check = grpc.unary_unary_rpc_method_handler(
+        health.Check,
+        request_deserializer=health_pb2.HealthCheckRequest.FromString,
+        response_serializer=health_pb2.HealthCheckResponse.SerializeToString,
+    )
+    server = grpc.aio.server(options=_PROBE_OPTIONS)
+    server.add_registered_method_handlers(NAME, {"Check": check})
+    return server

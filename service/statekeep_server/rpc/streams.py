@@ -138,7 +138,7 @@ class Followers:
             place = self._places[bell] = step.place
             if step.done:
                 return
-            if step.message is None:
+            if step.quiet:
                 beat = quiet_since + reader.heartbeat if reader.heartbeat else inf
                 wake = min(beat, ends)
                 if not await bell.wait(None if wake == inf else max(0.0, wake - clock())) and beat <= ends:

@@ -105,9 +105,10 @@ def _commits(part: Callable[[Commits], float | Distribution]) -> Callable[[Readi
     return read
 
 
-def _expired(reading: Reading) -> list[Sample]:
-    expired = {"record": float(reading.stats.expired)} if reading.stats else {}
-    return _by(expired | {"scratch_instance": float(reading.sources.scratch.idled)})
+def _swept(reading: Reading) -> list[Sample]:
+    swept = reading.sources.swept
+    others = {"version": swept.versions, "thread": swept.threads, "scratch_instance": swept.instances}
+    return _by(({"record": reading.stats.expired} if reading.stats else {}) | others)
 
 
 def _build(reading: Reading) -> list[Sample]:
@@ -233,9 +234,17 @@ FAMILIES = (
     Family(
         "statekeep_swept_total",
         "counter",
-        "What was removed because its time had passed, by kind: expired records, and scratch instances not used.",
+        "What was removed by itself, by kind: expired records, versions over --max-versions, threads over --thread-ttl,"
+        " and scratch instances not used.",
         ("kind",),
-        _expired,
+        _swept,
+    ),
+    Family(
+        "statekeep_reclaimed_bytes_total",
+        "counter",
+        "Bytes by which sweeps made the file of the SQLite engine shorter.",
+        (),
+        lambda reading: _one(reading.sources.swept.reclaimed),
     ),
     Family(
         "statekeep_start_time_seconds",

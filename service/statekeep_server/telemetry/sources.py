@@ -9,6 +9,7 @@ from statekeep_server.core.scratch import Scratch
 from statekeep_server.engines import Engine
 from statekeep_server.rpc.handlers import Traffic
 from statekeep_server.rpc.streams import Followers
+from statekeep_server.sweeper import Swept
 
 _ROOM = 256 * 2**10  # bytes that a store that can be written has room for: a small write may fit where no other does
 
@@ -21,6 +22,7 @@ class Sources:
     scratch: Scratch
     followers: Followers
     traffic: Traffic
+    swept: Swept
     start_time: float
     """When the server began, in seconds since 1970."""
     serving: Callable[[], bool]
