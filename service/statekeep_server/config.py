@@ -12,7 +12,7 @@ from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from statekeep_server.core.journal import Limits
+from statekeep_server.core.journal import MAX_NUMBER, Limits
 from statekeep_server.core.scratch import DEFAULT_IDLE_TTL
 
 _UNITS = {"": 1.0, "ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
@@ -73,13 +73,6 @@ def _age(given: str | float) -> float:
     return age
 
 
-def _count(given: str | int) -> int:
-    number = int(given) if isinstance(given, str) and given.strip().isdecimal() else given
-    if not isinstance(number, int) or isinstance(number, bool) or not 0 <= number < 2**53:
-        raise ValueError("give a whole number, 0 for no limit")
-    return number
-
-
 def _addresses(given: str | list[str]) -> tuple[str, ...]:
     listed = given.split(",") if isinstance(given, str) else given
     if not isinstance(listed, list):
@@ -131,6 +124,14 @@ def _traces(given: str) -> str:
     if kind not in ("otlp", "otlps"):
         raise ValueError(f"{str(given)[:40]!r} is none of off, otlp:, otlp://HOST:PORT and otlps://HOST:PORT")
     _check_address(address)
+    return given
+
+
+def _count(given: str | float) -> int:
+    if isinstance(given, str) and given.strip().isdecimal():
+        given = int(given)
+    if not isinstance(given, int) or isinstance(given, bool) or not 0 <= given <= MAX_NUMBER:
+        raise ValueError(f"give a whole number from 0 to {MAX_NUMBER}")
     return given
 
 

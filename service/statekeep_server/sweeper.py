@@ -135,7 +135,7 @@ class Sweeper:
     async def _trim_versions(self, now: int, swept: Swept) -> None:
         """Trim keys that have too many versions: only those of before the limit was set, or that were imported."""
         restored = self._engine.restored
-        if not self._limits.key_versions or restored == self._trimmed:
+        if not self._limits.max_versions or restored == self._trimmed:
             return
         call = Call(now, self._limits)
 
@@ -145,7 +145,7 @@ class Sweeper:
                 swept.versions += gone
                 await asyncio.sleep(0)
 
-        if await _each(trim, self._engine.crowded(KEY, self._limits.key_versions)):
+        if await _each(trim, self._engine.crowded(KEY, self._limits.max_versions)):
             self._trimmed = restored
 
     async def _drop_threads(self, now: int, steady: int, swept: Swept) -> None:

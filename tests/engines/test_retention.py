@@ -215,7 +215,7 @@ def test_many_threads_go_in_one_sweep_and_their_rows_too(store: Store, tmp_path:
 
 
 def call(versions: int) -> Call:
-    return Call(1_900_000_000_000_000, Limits(key_versions=versions))
+    return Call(1_900_000_000_000_000, Limits(max_versions=versions))
 
 
 def write_version(engine: Engine, versions: int, name: str = "k", **fields: Any) -> Any:
@@ -249,9 +249,9 @@ def test_a_sweep_trims_keys_that_were_written_without_the_limit_once(store: Stor
             store.run(write_version(store.engine, 0, name))
     store.run(write_version(store.engine, 0, "c"))
     assert not sweep(store)
-    assert sweep(store, Limits(key_versions=2)) == Swept(versions=6)
+    assert sweep(store, Limits(max_versions=2)) == Swept(versions=6)
     assert [versions_of(store, name) for name in "abc"] == [[4, 5], [4, 5], [1]]
-    assert not sweep(store, Limits(key_versions=2))
+    assert not sweep(store, Limits(max_versions=2))
     assert store.look(memory.partition(SCOPE), lambda view: view.count(PURGES)) == 0
     store.run(write_version(store.engine, 2, "a"))
     assert versions_of(store, "a") == [5, 6]
@@ -264,7 +264,7 @@ def test_an_import_brings_all_versions_and_the_next_sweep_trims_them(
     for number in range(5):
         source.set("s", json=str(number))
     store = Store(other, runner)
-    sweeper = Sweeper(other, Scratch(0), Limits(key_versions=2))
+    sweeper = Sweeper(other, Scratch(0), Limits(max_versions=2))
     first, second = Swept(), Swept()
     runner.run(sweeper.sweep(source.now, 0, first))
     target.bring(source.export())

@@ -31,6 +31,7 @@ from rpc_support import (
     until_caught_up,
     watch_of,
 )
+from scraping import METRICS, Scrape
 from server_process import ServerProcess
 from statekeep.v1 import admin_pb2 as admin
 from statekeep.v1 import memory_pb2 as memory
@@ -453,3 +454,29 @@ def test_what_an_import_brings_counts_to_the_limit_of_memory_while_it_comes(star
         assert not here.state.ListThreads(state.ListThreadsRequest()).threads
         for _ in range(18):  # what came is counted no more
             here.state.AppendNextEvent(next_of(name, data=Value(data=bytes(100_000))))
+
+
+# --- what is told of it
+
+
+def test_what_each_limit_refused_is_counted_by_its_name(start_server: Any, name: str) -> None:
+    process = start_server(*METRICS, *flags(max_scope_keys=1, max_followers=1))
+    with connected(process.address) as own:
+        own.memory.Set(set_of(name, "k0"))
+        for _ in range(3):
+            limit("keys of a scope", 1, own.memory.Set, set_of(name, "k1"))
+        with following(own, name, 1):
+            limit("followers", 1, own.memory.Watch, watch_of(name))
+        scrape = Scrape(process)
+        reached = {names: count for names, count in scrape.all("statekeep_limits_reached_total").items() if count}
+        assert reached == {("keys of a scope",): 3, ("followers",): 1}
+        assert scrape("statekeep_held_bytes") > 500
+        assert own.admin.GetInfo(admin.AdminGetInfoRequest()).limits
+
+
+def test_versions_that_go_with_a_write_make_room_for_it(start_server: Any, name: str) -> None:
+    process = start_server(*flags(max_versions=2, max_scope_versions=4))
+    with connected(process.address) as own:
+        for number in range(10):
+            own.memory.Set(set_of(name, f"k{number % 2}"))
+        limit("versions of a scope", 4, own.memory.Set, set_of(name, "k2"))

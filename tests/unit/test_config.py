@@ -109,7 +109,7 @@ def test_an_unknown_key_in_the_file_gets_the_nearest_name(file: Path, key: str, 
 
 def test_an_unknown_key_that_is_near_to_none_gets_all_names(file: Path) -> None:
     file.write_text("[zzz]\ngrace = 1")
-    with pytest.raises(ConfigError, match=r"zzz.*listen, store, grace, scratch_idle_ttl, tls_cert"):
+    with pytest.raises(ConfigError, match=r"zzz.*listen, store, grace, scratch_idle_ttl"):
         load({}, {}, file)
 
 
@@ -301,11 +301,11 @@ def test_a_number_of_versions_is_taken(given: str | int, versions: int) -> None:
 @pytest.mark.parametrize(
     ("setting", "given", "right"),
     [
-        ("max_versions", "-1", "give a whole number"),
-        ("max_versions", "many", "give a whole number"),
-        ("max_versions", "1.5", "give a whole number"),
-        ("max_versions", True, "give a whole number"),
-        ("max_versions", 2**53, "give a whole number"),
+        ("max_versions", "-1", "give a whole number from 0"),
+        ("max_versions", "many", "give a whole number from 0"),
+        ("max_versions", "1.5", "give a whole number from 0"),
+        ("max_versions", True, "give a whole number from 0"),
+        ("max_versions", 2**53, "give a whole number from 0"),
         ("thread_ttl", "-1s", "give seconds"),
         ("sweep_every", "0", "give a time from 10ms to 1h"),
         ("sweep_every", "2h", "give a time from 10ms to 1h"),
@@ -362,9 +362,9 @@ def test_every_limit_of_what_is_there_can_be_taken_away(name: str) -> None:
         ("max_request", "1MiB", "4194304 to 2147483647 bytes"),
         ("max_record", "4MiB", "1024 to 4128768 bytes"),
         ("max_record", "0", "1024 to 4128768 bytes"),
-        ("max_calls", "many", "whole number, 0 for no limit"),
-        ("max_followers", "-1", "whole number, 0 for no limit"),
-        ("max_scope_keys", "1.5", "whole number, 0 for no limit"),
+        ("max_calls", "many", "give a whole number from 0"),
+        ("max_followers", "-1", "give a whole number from 0"),
+        ("max_scope_keys", "1.5", "give a whole number from 0"),
         ("max_stream_age", "10ms", "100ms at least"),
     ],
 )

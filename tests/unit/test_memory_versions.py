@@ -11,7 +11,7 @@ from unit.rules_support import SCOPE, MemoryRules, World, a_set, refused, span
 
 
 def keep(world: World, versions: int) -> None:
-    world.limits = replace(world.limits, key_versions=versions)
+    world.limits = replace(world.limits, max_versions=versions)
 
 
 def fill(memory: MemoryRules, key: str, versions: int) -> None:
@@ -175,7 +175,7 @@ def test_a_sweep_of_a_key_that_is_not_there_does_nothing(world: World, memory: M
 def test_a_write_at_the_limit_of_its_scope_goes_on_where_an_old_version_makes_room(
     world: World, memory: MemoryRules
 ) -> None:
-    world.limits = replace(world.limits, key_versions=2, versions=3)
+    world.limits = replace(world.limits, max_versions=2, scope_versions=3)
     fill(memory, "k", 2)
     memory.set("l", 1)
     assert memory.set("k", 3).version == 3

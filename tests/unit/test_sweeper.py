@@ -127,7 +127,7 @@ def test_a_sweep_stops_when_its_time_is_over_and_the_next_goes_on(
         threads.append_next(thread_id=f"t{number}")
         memory.set(f"k{number}", 1)
         memory.set(f"k{number}", 2)
-    sweeper = Sweeper(world.engine, Scratch(0), Limits(key_versions=1), thread_ttl=1)
+    sweeper = Sweeper(world.engine, Scratch(0), Limits(max_versions=1), thread_ttl=1)
     later, steady = time.time_ns() // 1000 + HOUR, time.clock_gettime_ns(time.CLOCK_BOOTTIME) // 1000 + HOUR
     for gone in (64, 64, 22, 0):
         swept = Swept()

@@ -1,7 +1,7 @@
 """The one error the rules raise: a reason of the contract, a message, and every variable part of it by name."""
 
 from enum import StrEnum
-from typing import Any
+from typing import Any, Literal, get_args
 
 MESSAGE_BYTES = 1024
 
@@ -69,7 +69,28 @@ def invalid(field: str, template: str, **parts: Any) -> StatekeepError:
     return StatekeepError(Reason.INVALID_FIELD, "{field}: " + template, field=field, **parts)
 
 
-def limit_reached(limit: str, most: int, advice: str) -> StatekeepError:
+Limit = Literal[
+    "concurrent calls",
+    "events of a thread",
+    "followers",
+    "followers of a connection",
+    "items of a batch",
+    "key bytes of an instance",
+    "keys of a scope",
+    "memory bytes",
+    "message bytes",
+    "scratch bytes",
+    "scratch instances",
+    "sequence",
+    "stream age",
+    "version",
+    "versions of a scope",
+]
+LIMITS: tuple[Limit, ...] = get_args(Limit)
+"""What `limit` may be in the metadata of a refusal."""
+
+
+def limit_reached(limit: Limit, most: int, advice: str) -> StatekeepError:
     """Return the refusal of what would go over a limit; `advice` says what would be right, in a few words."""
     return StatekeepError(
         Reason.LIMIT_REACHED, "The limit of {limit} is {max}, and it is reached; " + advice, limit=limit, max=most

@@ -196,17 +196,17 @@ class Limits:
     page: int = 100
     """The page size where the request names none."""
     max_page: int = 1000
-    key_versions: int = 0
-    """Versions that a key keeps, the newest; 0 for all."""
+    max_versions: int = 0
+    """How many versions a key keeps; 0 for all."""
     request: int = 64 * 2**20
     """A request as it is received. Larger than a record, or nobody could be told that one is too large."""
     batch: int = 20_000
     """Sets, keys or events of one request."""
-    keys: int = 0
+    scope_keys: int = 0
     """Keys of a scope that have a value."""
-    versions: int = 0
+    scope_versions: int = 0
     """Versions that a scope keeps, of all its keys, tombstones included."""
-    events: int = 0
+    thread_events: int = 0
     """Events of a thread, on all its branches."""
     scratch_instances: int = 0
     """Scratch instances."""

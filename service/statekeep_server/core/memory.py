@@ -134,13 +134,13 @@ def trim_versions(view: View, log: str, call: Call) -> Change[int]:
     A write does so itself; this is for keys that were written or imported without the limit. It leaves no purge record:
     nobody asked for a purge, and one for each write would outgrow the versions. Cursors stay valid, as the head stays.
     """
-    trims = _beyond(view, log, call.limits.key_versions, call.now)
+    trims = _beyond(view, log, call.limits.max_versions, call.now)
     return Change(len(trims), (), trims)
 
 
 def _outgrown(view: View, records: Sequence[Record], call: Call) -> Sequence[Record]:
     """Return the versions that go when these come, one for each of their keys."""
-    keep = call.limits.key_versions
+    keep = call.limits.max_versions
     if not keep:
         return ()
     return [gone for record in records for gone in _beyond(view, record.log, keep - 1, call.now)]

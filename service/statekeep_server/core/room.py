@@ -13,35 +13,35 @@ _MORE = "or have the server started with a higher "
 
 
 def check_scope(view: View, records: Sequence[Record], trims: Sequence[Record], call: Call) -> None:
-    """Refuse versions, all of them, that a scope or the memory has no room for, where `trims` make room for them."""
+    """Refuse versions, all of them, that a scope or the memory has no room for; `trims` go when they come."""
     _check_size(records, call)
     limits = call.limits
-    if limits.versions:
-        _check_count(view, records, KEY, limits.versions, going=len(trims))
-    if limits.keys and view.alive + len(records) > limits.keys:
+    if limits.scope_versions:
+        _check_count(view, records, KEY, limits.scope_versions, len(trims))
+    if limits.scope_keys and view.alive + len(records) > limits.scope_keys:
         new = sum(_takes_a_key(view, record) for record in records)
-        if new and view.alive + new > limits.keys:
-            raise limit_reached("keys of a scope", limits.keys, f"delete some first, {_MORE}--max-scope-keys")
+        if new and view.alive + new > limits.scope_keys:
+            raise limit_reached("keys of a scope", limits.scope_keys, f"delete some first, {_MORE}--max-scope-keys")
 
 
 def check_thread(view: View, records: Sequence[Record], call: Call) -> None:
     """Refuse events and checkpoints, all of them, that a thread or the memory has no room for."""
     _check_size(records, call)
-    if call.limits.events:
-        _check_count(view, records, EVENTS, call.limits.events)
+    if call.limits.thread_events:
+        _check_count(view, records, EVENTS, call.limits.thread_events)
 
 
 def check_restored(view: View, records: Sequence[Record], call: Call) -> None:
     """Refuse records that a scope or thread which is put together, or the memory, has no room for."""
     check_thread(view, records, call)
-    if call.limits.versions:
-        _check_count(view, records, KEY, call.limits.versions)
+    if call.limits.scope_versions:
+        _check_count(view, records, KEY, call.limits.scope_versions)
 
 
 def check_whole(view: View, call: Call) -> None:
     """Refuse a scope that was put together and has too many keys: how many shows only at the end."""
-    if 0 < call.limits.keys < view.alive:
-        raise limit_reached("keys of a scope", call.limits.keys, f"export fewer, {_MORE}--max-scope-keys")
+    if 0 < call.limits.scope_keys < view.alive:
+        raise limit_reached("keys of a scope", call.limits.scope_keys, f"export fewer, {_MORE}--max-scope-keys")
 
 
 def check_memory(size: int, call: Call) -> None:
@@ -57,12 +57,12 @@ def _check_size(records: Sequence[Record], call: Call) -> None:
         check_memory(sum(len(record.frame) for record in records), call)
 
 
-def _check_count(view: View, records: Sequence[Record], kind: str, most: int, going: int = 0) -> None:
+def _check_count(view: View, records: Sequence[Record], kind: str, most: int, fewer: int = 0) -> None:
     # Other records come along, so this is looked at closely only where it may matter.
-    if view.kept + len(records) <= most:
+    if view.kept + len(records) - fewer <= most:
         return
     more = sum(record.log[0] == kind for record in records)
-    if not more or view.kept + more - going <= most:
+    if not more or view.kept + more - fewer <= most:
         return
     if kind == EVENTS:
         raise limit_reached("events of a thread", most, f"begin another thread, {_MORE}--max-thread-events")

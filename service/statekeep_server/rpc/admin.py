@@ -256,7 +256,7 @@ class Restored:
     async def finish(self) -> pb.ImportOutcome.ValueType:
         """Put the partition in its place."""
         call = self._now()
-        if call.limits.keys:
+        if call.limits.scope_keys:
 
             def decide(view: View) -> tuple[Sequence[LogState], Sequence[Record]]:
                 check_whole(view, call)

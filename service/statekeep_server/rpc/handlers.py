@@ -17,7 +17,7 @@ from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
 from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
-from statekeep_server.core.errors import Reason, StatekeepError, limit_reached, shutting_down
+from statekeep_server.core.errors import LIMITS, Reason, StatekeepError, limit_reached, shutting_down
 from statekeep_server.rpc.access import Access
 from statekeep_server.rpc.batches import Batches
 from statekeep_server.rpc.calls import CANCELLED, FAULTS, MethodCalls
@@ -55,7 +55,7 @@ class Traffic:
         self.closing = False
         """Whether calls that begin from now on are refused."""
         self.refused: Counter[Reason] = Counter()
-        self.limits_reached: Counter[str] = Counter()
+        self.limits_reached: Counter[str] = Counter(dict.fromkeys(LIMITS, 0))
         """How many calls were refused by each limit, by its name."""
         self.methods: list[MethodCalls] = []
         """The calls of each method that is served."""

@@ -155,16 +155,9 @@ FAMILIES = (
     Family(
         "statekeep_limits_reached_total",
         "counter",
-        "Calls refused by a limit, by its name as in the error.",
+        "Calls that were refused, or streams that were ended, at a limit, by its name.",
         ("limit",),
         lambda reading: _by(reading.sources.traffic.limits_reached),
-    ),
-    Family(
-        "statekeep_memory_held_bytes",
-        "gauge",
-        "What records and scratch values take in memory, overhead included, about: what --max-memory bounds.",
-        (),
-        lambda reading: _one(reading.sources.engine.held + reading.sources.scratch.held),
     ),
     Family(
         "statekeep_followers",
@@ -194,6 +187,13 @@ FAMILIES = (
         "What the records take: of a file, its size with its log; in memory, the records' own bytes without overhead.",
         (),
         lambda reading: _stat(reading, "bytes"),
+    ),
+    Family(
+        "statekeep_held_bytes",
+        "gauge",
+        "What records in memory and scratch values take with their overhead, about: what --max-memory is a limit of.",
+        (),
+        lambda reading: _one(reading.sources.engine.held + reading.sources.scratch.held),
     ),
     Family(
         "statekeep_store_writable",
