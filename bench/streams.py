@@ -89,7 +89,9 @@ def _decoded(stage: Stage) -> Iterator[Row]:
         for _ in range(HISTORY // 1_000):
             client.state.append_many("values", [statekeep.NewEvent("step", saver.STATE) for _ in range(1_000)])
         goals = {"SqliteSaver": 10.0}
-        others = [timed(f"LangGraph {each.name}.list", saver.listing(each, kept), goals.get(each.name)) for each in savers]
+        others = [
+            timed(f"LangGraph {each.name}.list", saver.listing(each, kept), goals.get(each.name)) for each in savers
+        ]
         values = [side._replace(goal=None) for side in others]
         name = f"StreamHistory, {HISTORY:,} x {EVENT_SIZE} B, Python"
         yield from contest(f"{name} client", "events/s", timed("Statekeep", read), others, stage.effort)
