@@ -64,7 +64,10 @@ def _two_connections(stage: Stage) -> Iterator[Row]:
 
 
 def _decoded(stage: Stage) -> Iterator[Row]:
-    """Measure what programs in Python get: the client's events, or the stub's; of the savers checkpoints."""
+    """Measure what programs in Python get: the client's events, their values, or the stub's messages.
+
+    Of the savers they get checkpoints, whose values are always made.
+    """
     kept = HISTORY // 10 if stage.effort.quick else HISTORY
     with statekeep.Client(stage.server.address) as client, saver.filled(kept) as savers:
 
@@ -77,9 +80,23 @@ def _decoded(stage: Stage) -> Iterator[Row]:
             check_events(stage.stubs, f"whole-{EVENT_SIZE}", 1, HISTORY)
             return HISTORY
 
-        others = [timed(f"LangGraph {each.name}.list", saver.listing(each, kept), 10) for each in savers]
+        def read_values() -> int:
+            found = [event.data for event in client.state.history("values")]
+            assert len(found) == HISTORY, len(found)
+            assert found[-1] == saver.STATE, found[-1]
+            return HISTORY
+
+        for _ in range(HISTORY // 1_000):
+            client.state.append_many("values", [statekeep.NewEvent("step", saver.STATE) for _ in range(1_000)])
+        goals = {"SqliteSaver": 10.0}
+        others = [
+            timed(f"LangGraph {each.name}.list", saver.listing(each, kept), goals.get(each.name)) for each in savers
+        ]
+        values = [side._replace(goal=None) for side in others]
         name = f"StreamHistory, {HISTORY:,} x {EVENT_SIZE} B, Python"
         yield from contest(f"{name} client", "events/s", timed("Statekeep", read), others, stage.effort)
+        named = f"StreamHistory, {HISTORY:,} events' data as values, Python"
+        yield from contest(named, "events/s", timed("Statekeep", read_values), values, stage.effort)
         yield from contest(f"{name} stub", "events/s", timed("Statekeep", read_messages), others, stage.effort)
 
 
