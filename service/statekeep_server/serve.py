@@ -38,13 +38,13 @@ async def serve(settings: Settings) -> None:
         server = Server(
             engine,
             scratch_idle_ttl=settings.scratch_idle_ttl,
-            limits=limits_of(settings),
             access=access,
             certificates=certificates,
             insecure=settings.insecure,
             slow_call=settings.slow_call,
-            capabilities=[name for name in ("metrics", "traces") if getattr(settings, name) != "off"],
+            capabilities=_capabilities(settings),
             wrap=traces.wrap if traces else None,
+            limits=limits_of(settings),
             thread_ttl=settings.thread_ttl,
             sweep_every=settings.sweep_every,
         )
@@ -72,6 +72,17 @@ async def serve(settings: Settings) -> None:
         await endpoint.close()
     if traces:
         await traces.close()
+
+
+def _capabilities(settings: Settings) -> list[str]:
+    """Return what the settings turn on that a client may want to know of."""
+    on = {
+        "metrics": settings.metrics != "off",
+        "tls": bool(settings.tls_cert),
+        "tokens": bool(settings.token_file or settings.token),
+        "traces": settings.traces != "off",
+    }
+    return [name for name, there in on.items() if there]
 
 
 def _traces(url: str) -> "Traces | None":

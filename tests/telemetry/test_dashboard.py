@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from requests_of import METHODS
-from rpc_support import connected, set_of, until
+from rpc_support import connected, refused, set_of, until
 from scraping import METRICS, Scrape
 from server_process import ServerProcess
 
@@ -20,9 +20,11 @@ OF_PROMETHEUS = {"job", "instance"}  # labels that it adds to what it scrapes
 @pytest.fixture(scope="module")
 def scrape(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scrape]:
     """Give a scrape of a server on disk that was called."""
-    process = ServerProcess("--store", f"sqlite:{tmp_path_factory.mktemp('store')}/state.db", *METRICS)
+    store = f"sqlite:{tmp_path_factory.mktemp('store')}/state.db"
+    process = ServerProcess("--store", store, "--max-scope-keys", "1", *METRICS)
     with connected(process.address) as stubs:
         stubs.memory.Set(set_of("s", "k"))
+        refused("LIMIT_REACHED", stubs.memory.Set, set_of("s", "l"))
         until("the call is counted", lambda: "statekeep_call_duration_seconds_sum" in Scrape(process).names)
     yield Scrape(process)
     process.stop()

@@ -98,6 +98,13 @@ def test_what_is_no_address_is_wrong_use(address: str) -> None:
     assert "HOST:PORT" in ended.stderr
 
 
+def test_insecure_lets_others_reach_it_and_the_log_says_so(start_server: StartServer) -> None:
+    process = start_server("--metrics", "0.0.0.0:0", "--insecure", "true")
+    assert process.ready["metrics"].startswith("0.0.0.0:")
+    assert get(process, "/livez") == (200, "ok\n")
+    assert "other machines may reach the metrics" in process.stderr
+
+
 def test_it_listens_on_ipv6(start_server: StartServer) -> None:
     process = start_server("--metrics", "[::1]:0")
     assert process.ready["metrics"].startswith("[::1]:")

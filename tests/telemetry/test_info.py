@@ -53,7 +53,9 @@ def test_the_wire_has_limits_and_capabilities_sorted(stubs: Stubs) -> None:
 
 def test_capabilities_are_those_of_the_engine_and_of_the_settings(start_server: StartServer, tmp_path: Path) -> None:
     assert info_of(start_server()).capabilities == frozenset()
-    assert info_of(start_server("--store", f"sqlite:{tmp_path}/s.db", *METRICS)).capabilities == {"durable", "metrics"}
+    durable = start_server("--store", f"sqlite:{tmp_path}/s.db", *METRICS, extra={"STATEKEEP_TOKEN": "t" * 40})
+    with statekeep.Client(durable.address, token="t" * 40) as client:
+        assert client.admin.info().capabilities == {"durable", "metrics", "tokens"}
 
 
 def test_both_clients_get_the_same(server: ServerProcess) -> None:

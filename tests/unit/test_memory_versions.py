@@ -170,3 +170,16 @@ def test_a_sweep_of_a_key_that_is_not_there_does_nothing(world: World, memory: M
     keep(world, 1)
     assert trim(world, "none") == 0
     assert world.partitions() == []
+
+
+def test_a_write_at_the_limit_of_its_scope_goes_on_where_an_old_version_makes_room(
+    world: World, memory: MemoryRules
+) -> None:
+    world.limits = replace(world.limits, max_versions=2, scope_versions=3)
+    fill(memory, "k", 2)
+    memory.set("l", 1)
+    assert memory.set("k", 3).version == 3
+    assert memory.versions() == [3, 2]
+    with refused(Reason.LIMIT_REACHED) as refusal:
+        memory.set("m", 1)
+    assert refusal.value.metadata == {"limit": "versions of a scope", "max": "3"}

@@ -45,20 +45,20 @@ class Partition:
     """One partition's logs, and the journal of those records that are kept as objects."""
 
     __slots__ = (
+        "_events",
         "_holes",
         "_journal",
+        "_oldest",
         "alive",
         "create_time",
         "deadlines",
         "dropped",
         "epoch",
-        "events",
         "expiring",
         "kept",
         "life",
         "lock",
         "names",
-        "oldest",
         "records",
         "revision",
         "size",
@@ -68,13 +68,14 @@ class Partition:
     def __init__(self, life: int) -> None:
         self.life = life
         self.revision = life
-        self.oldest = life + 1
+        self._oldest = 0  # until something is trimmed that cursors may need
         self.create_time = 0
         self.update_time = 0
         self.lock = Lock()
         self.dropped = False
         self.epoch = 0
-        self.events: dict[str, EventLog] = {}
+        # One log by itself, as most threads have, for a dictionary of one takes 200 bytes; several in a dictionary.
+        self._events: EventLog | dict[str, EventLog] | None = None
         self.records = _NO_LOGS
         self.names = SortedNames()
         self.alive = 0
@@ -99,10 +100,29 @@ class Partition:
             self.revision = change.records[-1].revision
         if change.trims:
             self._trim(change.trims)
-        self.oldest = max(self.oldest, change.oldest)
+        self._oldest = max(self._oldest, change.oldest)
         self.create_time = self.create_time or now
         self.update_time = now
         self.epoch += 1
+
+    @property
+    def oldest(self) -> int:
+        """The lowest revision that a cursor may have."""
+        return self._oldest or (self.life and self.life + 1)
+
+    def event_log(self, name: str) -> EventLog | None:
+        """Return a log of events, where it is there."""
+        events = self._events
+        if isinstance(events, dict):
+            return events.get(name)
+        return events if events is not None and events.name == name else None
+
+    def event_logs(self) -> Sequence[EventLog]:
+        """Return all logs of events."""
+        events = self._events
+        if events is None:
+            return ()
+        return list(events.values()) if isinstance(events, dict) else (events,)
 
     def state(self) -> PartitionState:
         """Return what it is besides its records."""
@@ -119,7 +139,7 @@ class Partition:
 
     def all_records(self) -> Iterator[Record]:
         """Yield the records that there are now, in order of revision, also where others come and go meanwhile."""
-        events = [_named(name, log.scan(0, self.revision, newest_first=False)) for name, log in self.events.items()]
+        events = [_named(log.name, log.scan(0, self.revision, newest_first=False)) for log in self.event_logs()]
         holes = self._holes or ()
         kept = [record for record in self._journal if record.revision not in holes]
         return merge(kept, *events, key=_revision_of)
@@ -134,7 +154,7 @@ class Partition:
 
     def complete(self, state: PartitionState) -> None:
         """Give a restored partition its state."""
-        self.revision, self.oldest = state.revision, state.oldest
+        self.revision, self._oldest = state.revision, state.oldest
         self.create_time, self.update_time = state.create_time, state.update_time
 
     def expire(self, now: int) -> int:
@@ -151,7 +171,7 @@ class Partition:
 
     def sizes(self) -> Iterator[tuple[int, int]]:
         """Yield how many records there are, and the bytes of their frames, some at a time."""
-        for events in list(self.events.values()):
+        for events in self.event_logs():
             yield events.count(), events.size()
         journal, holes = self._journal, self._holes or ()
         for start in range(0, len(journal), _AT_ONCE):
@@ -171,11 +191,7 @@ class Partition:
         if name[0] in COUNTED:
             self.kept += 1
         if name[0] in APPEND_ONLY:
-            events = self.events.get(name)
-            if events is None:
-                events = self.events[name] = EventLog()
-                self.names.add(name)
-                self.size += EVENT_LOG
+            events = self.event_log(name) or self._begin_event_log(name)
             events.append(record)
             self.size += len(record.frame) + EVENT
             return
@@ -187,6 +203,16 @@ class Partition:
             heappush(self.deadlines, (record.expires, record.revision, name))
         if name[0] == KEY:
             self._note_head(name, log, log.head())
+
+    def _begin_event_log(self, name: str) -> EventLog:
+        begun = EventLog(name)
+        if isinstance(self._events, dict):
+            self._events[name] = begun
+        else:
+            self._events = begun if self._events is None else {self._events.name: self._events, name: begun}
+        self.names.add(name)
+        self.size += EVENT_LOG
+        return begun
 
     def _log(self, name: str) -> RecordLog:
         log = self.records.get(name)
@@ -324,11 +350,11 @@ class PartitionView:
         return found.scan(after, until, newest_first) if found else iter(())
 
     def chunk(self, log: str, after: int, until: int, count: int | None = None) -> Chunk | None:
-        events = self._partition.events.get(log)
+        events = self._partition.event_log(log)
         return events.chunk(after, until, count) if events else None
 
     def back(self, log: str, count: int, until: int) -> tuple[int, int]:
-        events = self._partition.events.get(log)
+        events = self._partition.event_log(log)
         return events.back(count, until) if events else (0, until)
 
     def logs(self, prefix: str, after: str = "") -> Iterator[str]:
@@ -339,11 +365,10 @@ class PartitionView:
 
     def _log(self, name: str) -> EventLog | RecordLog | None:
         partition = self._partition
-        return partition.events.get(name) or partition.records.get(name)
+        return partition.event_log(name) or partition.records.get(name)
 
 
 _NOWHERE = Partition(0)
-_NOWHERE.oldest = 0
 
 
 class MemorySnapshot:

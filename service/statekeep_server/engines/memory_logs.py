@@ -117,17 +117,19 @@ class RecordLog:
         return (records[place] for place in places)
 
 
-class _Stored(NamedTuple):
-    """Where the frames are: in segments, `stops` being the place after each one's last record, then in the tail."""
+class _Sealed(NamedTuple):
+    """The segments, `stops` being the place after each one's last record."""
 
     segments: tuple[bytes, ...]
     stops: tuple[int, ...]
-    tail: list[bytes]
 
     @property
-    def sealed(self) -> int:
+    def records(self) -> int:
         """How many records are in segments."""
         return self.stops[-1] if self.stops else 0
+
+
+_NOTHING = _Sealed((), ())
 
 
 class EventLog:
@@ -144,19 +146,23 @@ class EventLog:
         "_last_tail_chunk",
         "_numbers",
         "_revisions",
-        "_stored",
+        "_sealed",
+        "_tail",
         "_tail_size",
         "born",
+        "name",
         "number",
     )
 
-    def __init__(self) -> None:
+    def __init__(self, name: str) -> None:
+        self.name = name
         self.number = 0
         self.born = 0
         self._first = 0
         self._numbers: array[int] | None = None  # None while they count up from `_first` without a gap
         self._revisions = array("q")
-        self._stored = _Stored((), (), [])
+        self._sealed = _NOTHING
+        self._tail: list[bytes] = []
         self._ends = _NO_ENDS  # where each sealed record ends in its segment
         self._tail_size = 0
         self._ids: array[int] | IdIndex | None = None  # the marks of few records by place, or an index of many
@@ -176,7 +182,7 @@ class EventLog:
             self._numbers = array("q", range(self._first, self._first + place))
         if self._numbers is not None:
             self._numbers.append(record.number)
-        self._stored.tail.append(record.frame)
+        self._tail.append(record.frame)
         self._tail_size += len(record.frame)
         self._revisions.append(record.revision)
         self.number = max(self.number, record.number)
@@ -187,7 +193,7 @@ class EventLog:
 
     def size(self) -> int:
         """Return how many bytes the frames take."""
-        return sum(map(len, self._stored.segments)) + self._tail_size
+        return sum(map(len, self._sealed.segments)) + self._tail_size
 
     def find(self, id: str) -> Record | None:  # noqa: A002 (the field's name in the contract)
         """Return the record with this id."""
@@ -219,13 +225,13 @@ class EventLog:
         if start >= stop:
             return None
         limit = stop if count is None else min(stop, start + count)
-        stored = self._stored
-        if start >= stored.sealed:
-            return self._tail_chunk(stored, start, limit, complete=limit == stop)
-        segment = bisect_right(stored.stops, start)
-        limit = min(limit, stored.stops[segment])
+        sealed = self._sealed
+        if start >= sealed.records:
+            return self._tail_chunk(start, limit, complete=limit == stop)
+        segment = bisect_right(sealed.stops, start)
+        limit = min(limit, sealed.stops[segment])
         return Chunk(
-            self._slice(stored, segment, start, limit),
+            self._slice(sealed, segment, start, limit),
             limit - start,
             self._revisions[limit - 1],
             limit == stop,
@@ -245,32 +251,33 @@ class EventLog:
             for known, mark in enumerate(ids):
                 self._ids.add(mark, known)
 
-    def _slice(self, stored: _Stored, segment: int, start: int, limit: int) -> bytes:
-        first = stored.stops[segment - 1] if segment else 0
-        if (start, limit) == (first, stored.stops[segment]):
-            return stored.segments[segment]
+    def _slice(self, sealed: _Sealed, segment: int, start: int, limit: int) -> bytes:
+        first = sealed.stops[segment - 1] if segment else 0
+        if (start, limit) == (first, sealed.stops[segment]):
+            return sealed.segments[segment]
         begin = self._ends[start - 1] if start > first else 0
-        frames = stored.segments[segment][begin : self._ends[limit - 1]]
+        frames = sealed.segments[segment][begin : self._ends[limit - 1]]
         return frames + _REVISION + varint(self._revisions[limit - 1])
 
-    def _tail_chunk(self, stored: _Stored, start: int, limit: int, *, complete: bool) -> Chunk:
+    def _tail_chunk(self, start: int, limit: int, *, complete: bool) -> Chunk:
         # Many followers ask for the same few records, so the last answer is kept.
         last = self._last_tail_chunk
         if last and last[:2] == (start, limit):
             return last[2]._replace(complete=complete)
         revision = self._revisions[limit - 1]
-        message = b"".join(stored.tail[start - stored.sealed : limit - stored.sealed]) + _REVISION + varint(revision)
+        before = self._sealed.records
+        message = b"".join(self._tail[start - before : limit - before]) + _REVISION + varint(revision)
         chunk = Chunk(message, limit - start, revision, complete)
         self._last_tail_chunk = (start, limit, chunk)
         return chunk
 
     def _seal(self) -> None:
-        segments, stops, tail = self._stored
-        message = b"".join(tail) + _REVISION + varint(self._revisions[-1])
+        segments, stops = self._sealed
+        message = b"".join(self._tail) + _REVISION + varint(self._revisions[-1])
         if not stops:
             self._ends = array("I")
-        self._ends.extend(accumulate(map(len, tail)))
-        self._stored = _Stored((*segments, message), (*stops, len(self._revisions)), [])
+        self._ends.extend(accumulate(map(len, self._tail)))
+        self._sealed, self._tail = _Sealed((*segments, message), (*stops, len(self._revisions))), []
         self._tail_size = 0
         self._last_tail_chunk = None
 
@@ -279,10 +286,10 @@ class EventLog:
         return Record("", self._revisions[place], number, self._frame(place))
 
     def _frame(self, place: int) -> bytes:
-        stored = self._stored
-        if place >= stored.sealed:
-            return stored.tail[place - stored.sealed]
-        segment = bisect_right(stored.stops, place)
-        first = stored.stops[segment - 1] if segment else 0
+        sealed = self._sealed
+        if place >= sealed.records:
+            return self._tail[place - sealed.records]
+        segment = bisect_right(sealed.stops, place)
+        first = sealed.stops[segment - 1] if segment else 0
         begin = self._ends[place - 1] if place > first else 0
-        return stored.segments[segment][begin : self._ends[place]]
+        return sealed.segments[segment][begin : self._ends[place]]

@@ -2,6 +2,7 @@
 
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
+from functools import lru_cache
 
 _BLOCK = 512
 
@@ -20,8 +21,11 @@ class SortedNames:
     def add(self, name: str) -> None:
         """Add a name that is not there."""
         blocks = self._blocks
+        if not blocks:
+            self._blocks = _alone(name)
+            return
         at = max(0, bisect_right(blocks, name, key=_first) - 1)
-        block = blocks[at] if blocks else ()
+        block = blocks[at]
         place = bisect_left(block, name)
         grown = (*block[:place], name, *block[place:])
         half = len(grown) // 2
@@ -48,6 +52,12 @@ class SortedNames:
                     return
                 if other != name:
                     yield other
+
+
+@lru_cache(maxsize=64)
+def _alone(name: str) -> tuple[tuple[str, ...], ...]:
+    """Return the blocks of one name. Most threads have the same, of the main branch, and share this."""
+    return ((name,),)
 
 
 def _first(block: tuple[str, ...]) -> str:

@@ -170,6 +170,8 @@ def _listen(address: str, *, anywhere: bool) -> _Server:
             f"cannot serve metrics on {address}: they have no authentication, so only a loopback address is taken,"
             " such as 127.0.0.1:9464, unless --insecure"
         )
+    if not is_local(address):
+        log.warning("other machines may reach the metrics on %s, and nobody who asks is checked", address)
     kind = _Server6 if ":" in host else _Server
     try:
         return kind((host, int(port)), _Handler)
