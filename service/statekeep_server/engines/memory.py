@@ -32,7 +32,7 @@ _LOOKED_AT = 500  # names that a walk over all looks at before others get their 
 _revision_of = attrgetter("revision")
 
 # What things take in memory besides their frames, about: a test compares it with what Python says.
-PARTITION, LOG, EVENT_LOG, RECORD, EVENT = 1_000, 200, 300, 300, 48  # bytes
+PARTITION, LOG, EVENT_LOG, RECORD, EVENT = 800, 200, 100, 300, 44  # bytes
 
 # What a partition has that holds events alone, as most threads do: empty, shared by all, and never written to.
 _NO_LOGS: dict[str, RecordLog] = {}
