@@ -24,6 +24,7 @@ from statekeep_server.rpc.handlers import Handlers, Traffic, method_handlers
 from statekeep_server.rpc.health import NAME as HEALTH
 from statekeep_server.rpc.health import Health, probe_server
 from statekeep_server.rpc.reflection import serve_reflection
+from statekeep_server.rpc.routes import Routes
 from statekeep_server.rpc.services import ADMIN, MEMORY, SCRATCH, STATE_STORE, Services
 from statekeep_server.rpc.streams import Followers
 from statekeep_server.sweeper import SWEEP_EVERY, Sweeper
@@ -116,16 +117,13 @@ class Server:
             ADMIN.full_name: method_handlers(ADMIN, methods.admin(), self._traffic, batches, access),
             **handlers,
         }
+        routes = Routes()
         for service, its_handlers in served.items():
-            # Registered ones are found by name; generic ones are asked one after the other, at each call.
-            wrapped = wrap(service, its_handlers) if wrap else its_handlers
-            self._server.add_registered_method_handlers(service, wrapped)
-        health_pb2_grpc.add_HealthServicer_to_server(self._health, self._server)
+            routes.add_registered_method_handlers(service, wrap(service, its_handlers) if wrap else its_handlers)
+        health_pb2_grpc.add_HealthServicer_to_server(self._health, routes)  # type: ignore[arg-type]  # it adds as to a server
         reflected = [*services, HEALTH, reflection.SERVICE_NAME]
-        if access:
-            serve_reflection(reflected, access, self._server)
-        else:
-            reflection.enable_server_reflection(reflected, self._server)
+        serve_reflection(reflected, access, routes)
+        self._server.add_generic_rpc_handlers([routes])
         self._watcher: asyncio.Task[None] | None = None
         self._sweeping: asyncio.Task[None] | None = None
         self._probed: grpc.aio.Server | None = None

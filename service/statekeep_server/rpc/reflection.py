@@ -1,15 +1,15 @@
-"""Reflection where tokens are needed: any of them will do."""
+"""Reflection: what services there are, and their messages. Where tokens are needed, any of them will do."""
 
 from collections.abc import AsyncIterable, Sequence
 from typing import Any
 
-import grpc
 from grpc_reflection.v1alpha.reflection import aio
 from grpc_reflection.v1alpha.reflection_pb2_grpc import add_ServerReflectionServicer_to_server
 
 from statekeep_server.core.errors import StatekeepError
 from statekeep_server.rpc.access import Access
 from statekeep_server.rpc.errors import status
+from statekeep_server.rpc.routes import Routes
 
 
 class Reflection(aio.ReflectionServicer):
@@ -29,6 +29,7 @@ class Reflection(aio.ReflectionServicer):
             yield answer
 
 
-def serve_reflection(services: Sequence[str], access: Access, server: grpc.aio.Server) -> None:
-    """Serve reflection of the services behind a token."""
-    add_ServerReflectionServicer_to_server(Reflection(services, access), server)  # type: ignore[no-untyped-call]
+def serve_reflection(services: Sequence[str], access: Access | None, routes: Routes) -> None:
+    """Serve reflection of the services, behind a token where there is a check of those."""
+    servicer = Reflection(services, access) if access else aio.ReflectionServicer(services)
+    add_ServerReflectionServicer_to_server(servicer, routes)  # type: ignore[no-untyped-call]
