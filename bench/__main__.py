@@ -16,7 +16,21 @@ from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from bench import delivery, disk, footprint, growth, load, lookups, stage, stores, streams, table, unary, writers
+from bench import (
+    delivery,
+    disk,
+    features,
+    footprint,
+    growth,
+    load,
+    lookups,
+    stage,
+    stores,
+    streams,
+    table,
+    unary,
+    writers,
+)
 from bench.contest import Effort
 from bench.machine import machine
 from bench.stage import Stage
@@ -33,6 +47,7 @@ _ON_STAGE: dict[str, Callable[[Stage], Iterator[Row]]] = {
     "growth": growth.rows,
 }
 _ALONE: dict[str, Callable[[Effort], Iterator[Row]]] = {
+    "features": features.rows,
     "footprint": footprint.rows,
     "sqlite": stores.rows,
     "disk": disk.rows,

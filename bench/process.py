@@ -27,10 +27,10 @@ class Process(NamedTuple):
     start_time: float
 
 
-def statekeep(store: str = "memory:") -> tuple[str, ...]:
+def statekeep(store: str = "memory:", *flags: str) -> tuple[str, ...]:
     """Return the command that serves Statekeep as its users start it."""
     serve = ("-m", "statekeep_server", "serve", "--listen", "127.0.0.1:0", "--grace", "1", "--store", store)
-    return (sys.executable, *serve)
+    return (sys.executable, *serve, *flags)
 
 
 @contextmanager

@@ -24,6 +24,7 @@ from statekeep_server.core.scratch import Scratch
 from statekeep_server.engines.memory import MemoryEngine
 from statekeep_server.rpc.batches import Batches
 from statekeep_server.rpc.handlers import Traffic, method_handlers
+from statekeep_server.rpc.routes import Routes
 from statekeep_server.rpc.services import MEMORY, STATE_STORE, Services
 from statekeep_server.rpc.streams import Followers
 
@@ -39,9 +40,11 @@ _METHODS = [method for service in (MEMORY, STATE_STORE) for method in service.me
 async def _serve(port: int, methods: "dict[str, Mapping[str, Any]]") -> None:
     """Serve methods on a port that others serve too, until standard input ends."""
     server = grpc.aio.server(options=[("grpc.so_reuseport", 1)])
+    routes = Routes()
     for service in (MEMORY, STATE_STORE):
         handlers = method_handlers(service, methods[service.name], Traffic(), Batches())
-        server.add_registered_method_handlers(service.full_name, handlers)
+        routes.add_registered_method_handlers(service.full_name, handlers)
+    server.add_generic_rpc_handlers([routes])
     server.add_insecure_port(f"127.0.0.1:{port}")
     await server.start()
     await _until_the_end()
