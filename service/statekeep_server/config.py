@@ -86,6 +86,8 @@ def _addresses(given: str | list[str]) -> tuple[str, ...]:
 
 
 def _check_address(address: str) -> None:
+    if "\0" in address or ("%" in address and not address.startswith("unix:")):
+        raise ValueError("an address holds no zero byte, and that of an interface no zone (%)")
     if address.startswith("unix-abstract:"):
         raise ValueError(f"{address!r} has no file, so that nobody could be kept from it; give unix:PATH")
     if address.startswith("unix:"):
@@ -121,6 +123,8 @@ def _traces(given: str) -> str:
     if given in ("off", "otlp:"):
         return given
     kind, _, address = str(given).partition("://")
+    if "@" in address:
+        raise ValueError("a URL with a user or password is not taken; OTEL_EXPORTER_OTLP_HEADERS is for those")
     if kind not in ("otlp", "otlps"):
         raise ValueError(f"{str(given)[:40]!r} is none of off, otlp:, otlp://HOST:PORT and otlps://HOST:PORT")
     _check_address(address)
@@ -236,7 +240,8 @@ class Settings:
         False,
         yes_or_no,
         "BOOL",
-        "listen where other machines can reach it also without TLS, or without tokens or certificates of clients",
+        "listen where other machines can reach it also without TLS, or without tokens or certificates of clients; the"
+        " same for --metrics",
     )
     metrics: str = _setting(
         "off",

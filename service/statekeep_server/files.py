@@ -23,12 +23,16 @@ def stamp(path: Path) -> Stamp:
     return seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns
 
 
+class UnreadableError(ConfigError):
+    """A file that cannot be read now, and perhaps can a moment later."""
+
+
 def read(path: Path, flag: str) -> bytes:
-    """Return what a file holds; ConfigError, which names the setting, where it cannot be read."""
+    """Return what a file holds; UnreadableError, which names the setting, where it cannot be read."""
     try:
         return path.read_bytes()
     except OSError as error:
-        raise ConfigError(f"{flag}: {path} cannot be read: {error.strerror}") from error
+        raise UnreadableError(f"{flag}: {path} cannot be read: {error.strerror}") from error
 
 
 def warn_where_open(path: Path, flag: str) -> None:

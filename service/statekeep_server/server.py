@@ -35,6 +35,7 @@ QUIET = 0.1  # seconds without a new call after which a server that stops takes 
 LINGER = 2.0  # seconds; the longest that it waits for that
 
 _SOCKET_PATH = 107  # bytes; the kernel's limit, less the zero at the end
+_SOCKET_PATIENCE = 1.0  # seconds; for a server that has a socket to take a connection
 _SOCKET_UMASK = 0o117  # sockets are made with mode 0660: for their owner and group
 _MANY = 1_000_000
 _OPTIONS: Sequence[tuple[str, int]] = (
@@ -122,7 +123,7 @@ class Server:
             routes.add_registered_method_handlers(service, wrap(service, its_handlers) if wrap else its_handlers)
         health_pb2_grpc.add_HealthServicer_to_server(self._health, routes)  # type: ignore[arg-type]  # it adds as to a server
         reflected = [*services, HEALTH, reflection.SERVICE_NAME]
-        serve_reflection(reflected, access, routes)
+        self._reflection = serve_reflection(reflected, access, routes)
         self._server.add_generic_rpc_handlers([routes])
         self._watcher: asyncio.Task[None] | None = None
         self._sweeping: asyncio.Task[None] | None = None
@@ -199,6 +200,7 @@ class Server:
         """
         ends = asyncio.get_running_loop().time() + grace
         self._health.stop()
+        self._reflection.stop()
         self._followers.end()
         if not await self._linger(min(grace / 2, LINGER)):
             # Callers that never pause are told to come back: what has not begun when gRPC stops, it cancels.
@@ -241,10 +243,14 @@ def _check_socket(path: str) -> None:
     except OSError as error:
         raise ListenError(f"cannot listen on unix:{path}: {error.strerror}") from error
     with socket.socket(socket.AF_UNIX) as probe:
+        probe.settimeout(_SOCKET_PATIENCE)
         try:
             probe.connect(path)
-        except OSError:
-            return
+        except (ConnectionRefusedError, FileNotFoundError):
+            return  # nobody is there any more
+        except OSError as error:  # somebody may be, and gRPC would take it away
+            why = error.strerror or "it does not answer"
+            raise ListenError(f"cannot listen on unix:{path}: {why}; remove it if no server has it") from error
     raise ListenError(f"cannot listen on unix:{path}: another server answers there")
 
 

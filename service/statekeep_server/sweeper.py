@@ -6,9 +6,11 @@ import time
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
 from dataclasses import dataclass, fields
+from functools import partial
 from typing import Any, TypeVar
 
 from statekeep_server.core import memory, state_store
+from statekeep_server.core.errors import StatekeepError
 from statekeep_server.core.journal import KEY, Call, Limits
 from statekeep_server.core.scratch import Scratch
 from statekeep_server.engines import Engine
@@ -127,9 +129,21 @@ class Sweeper:
     async def sweep(self, now: int, steady: int, swept: Swept) -> None:
         """Sweep once, and count into `swept`, also where it fails halfway. The times are as for `Ages.made_up`."""
         swept.instances += self._scratch.sweep(now)
+        for part in (
+            partial(self._expire, now, swept),
+            partial(self._trim_versions, now, swept),
+            partial(self._drop_threads, now, steady, swept),
+            partial(self._reclaim, swept),
+        ):
+            try:
+                await part()
+            except StatekeepError as error:  # such as a full disk, where the other parts may make room
+                log.warning("a part of the sweep failed, and is tried again in %g s: %s", self._every, error)
+
+    async def _expire(self, now: int, swept: Swept) -> None:
         swept.expired += await self._engine.sweep(now)
-        await self._trim_versions(now, swept)
-        await self._drop_threads(now, steady, swept)
+
+    async def _reclaim(self, swept: Swept) -> None:
         swept.reclaimed += await self._engine.reclaim()
 
     async def _trim_versions(self, now: int, swept: Swept) -> None:
@@ -138,14 +152,18 @@ class Sweeper:
         if not self._limits.max_versions or restored == self._trimmed:
             return
         call = Call(now, self._limits)
+        clock = asyncio.get_running_loop().time
+        ends = clock() + LONGEST
 
         async def trim(place: tuple[str, str]) -> None:
             partition, key = place
             while gone := await self._engine.write(partition, lambda view: memory.trim_versions(view, key, call)):
                 swept.versions += gone
+                if clock() >= ends:
+                    return
                 await asyncio.sleep(0)
 
-        if await _each(trim, self._engine.crowded(KEY, self._limits.max_versions)):
+        if await _each(trim, self._engine.crowded(KEY, self._limits.max_versions), ends):
             self._trimmed = restored
 
     async def _drop_threads(self, now: int, steady: int, swept: Swept) -> None:
@@ -158,20 +176,22 @@ class Sweeper:
             gone = await self._engine.write(partition, lambda view: state_store.drop_idle(view, before))
             swept.threads += gone
 
-        await _each(drop, self._engine.idle(state_store.PARTITIONS, before))
+        ends = asyncio.get_running_loop().time() + LONGEST
+        await _each(drop, self._engine.idle(state_store.PARTITIONS, before), ends)
 
 
-async def _each(job: Callable[[Item], Coroutine[Any, Any, None]], pages: AsyncIterator[Sequence[Item]]) -> bool:
-    """Do a job for each of many items; False where the time for one sweep was over first.
+async def _each(
+    job: Callable[[Item], Coroutine[Any, Any, None]], pages: AsyncIterator[Sequence[Item]], ends: float
+) -> bool:
+    """Do a job for each of many items; False where the loop's time came to `ends` first.
 
     Some are done at once, as an engine may share one sync among them, and others get their turn after each.
     """
     clock = asyncio.get_running_loop().time
-    ends = clock() + LONGEST
     async for page in pages:
         for start in range(0, len(page), AT_ONCE):
             await asyncio.gather(*map(job, page[start : start + AT_ONCE]))
-            if clock() > ends:
+            if clock() >= ends:
                 return False
             await asyncio.sleep(0)
     return True

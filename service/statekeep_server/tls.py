@@ -8,7 +8,7 @@ from pathlib import Path
 import grpc
 
 from statekeep_server.config import ConfigError, Settings
-from statekeep_server.files import Stamp, read, stamp, warn_where_open
+from statekeep_server.files import Stamp, UnreadableError, read, stamp, warn_where_open
 
 log = logging.getLogger(__name__)
 
@@ -25,6 +25,7 @@ class Certificates:
         self._client_ca = client_ca
         self._lock = threading.Lock()
         self._stamps = self._look()
+        self._unreadable = False
         self._pems = self._read()
         self.reloads = 0
         """How many times the files changed and were taken."""
@@ -59,13 +60,20 @@ class Certificates:
     def _reload(self) -> None:
         if (now := self._look()) == self._stamps:
             return
-        self._stamps = now
         try:
             self._pems = self._read()
+        except UnreadableError as error:  # what may pass is tried again at the next connection, and told once
+            self.failures += 1
+            if not self._unreadable:
+                log.error("the certificates stay as they were, and are read again: %s", error)
+            self._unreadable = True
+            return
         except ConfigError as error:
+            self._stamps = now
             self.failures += 1
             log.error("the certificates stay as they were: %s", error)
             return
+        self._stamps, self._unreadable = now, False
         self.reloads += 1
         log.info("the certificates were read again")
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from statekeep_server.config import ConfigError
-from statekeep_server.files import read, stamp, warn_where_open
+from statekeep_server.files import UnreadableError, read, stamp, warn_where_open
 
 SHORTEST = 16  # characters of a token
 MOST = 1000  # tokens: each call is compared with every one
@@ -84,6 +84,7 @@ class Tokens:
         self._file = file
         self._own = (Token("STATEKEEP_TOKEN", digest_of(own)),) if own else ()
         self._stamp = stamp(file) if file else None
+        self._unreadable = False
         self._in_force: tuple[Token, ...] = (*self._own, *self._read())
         self.reloads = 0
         """How many times the file changed and was taken."""
@@ -103,13 +104,20 @@ class Tokens:
         """Look whether the file changed, take it where it did, and return the tokens that are not in force any more."""
         if self._file is None or (now := stamp(self._file)) == self._stamp:
             return ()
-        self._stamp = now
         try:
             taken = (*self._own, *self._read())
+        except UnreadableError as error:  # what may pass is tried again at the next look, and told once
+            self.failures += 1
+            if not self._unreadable:
+                log.error("the tokens stay as they were, and are read again: %s", error)
+            self._unreadable = True
+            return ()
         except ConfigError as error:
+            self._stamp = now
             self.failures += 1
             log.error("the tokens stay as they were: %s", error)
             return ()
+        self._stamp, self._unreadable = now, False
         ended = [token for token in self._in_force if token not in taken]
         self._in_force = taken
         self.reloads += 1
@@ -187,9 +195,10 @@ def _prefixes(table: dict[str, Any], where: str) -> dict[str, str | None]:
 def _check_keys(table: dict[str, Any], known: Sequence[str], where: str) -> None:
     for key in table:
         if key not in known:
+            # The key itself is not shown: whoever mistook the format may have put a token there.
             near = difflib.get_close_matches(key, known, n=1)
             hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(known)}"
-            raise ValueError(f"{where} has an unknown key {key!r}; {hint}")
+            raise ValueError(f"{where} has an unknown key; {hint}")
 
 
 def _check_different(tokens: Sequence[Token]) -> None:

@@ -1,5 +1,6 @@
 """The end of a server: SIGTERM and SIGINT drain it, whatever its clients do."""
 
+import queue
 import signal
 import socket
 import time
@@ -11,6 +12,8 @@ from typing import Any
 import grpc
 import pytest
 from grpc_health.v1 import health_pb2, health_pb2_grpc
+from grpc_reflection.v1alpha import reflection_pb2 as reflection
+from grpc_reflection.v1alpha.reflection_pb2_grpc import ServerReflectionStub
 from rpc_support import (
     MIB,
     Refusal,
@@ -79,6 +82,33 @@ def test_a_stream_of_health_does_not_hold_up_the_end(start_server: StartServer) 
         process.signal(signal.SIGTERM)
         assert next(watch).status == health_pb2.HealthCheckResponse.NOT_SERVING
         ended_within(process, 5)
+
+
+def test_a_stream_of_reflection_does_not_hold_up_the_end(start_server: StartServer) -> None:
+    process = start_server("--grace", "15")
+    asked: queue.Queue[reflection.ServerReflectionRequest | None] = queue.Queue()
+    with channel_to(process.address) as channel:
+        stub = ServerReflectionStub(channel)  # type: ignore[no-untyped-call]
+        stream = stub.ServerReflectionInfo(iter(asked.get, None), timeout=60)
+        asked.put(reflection.ServerReflectionRequest(list_services=""))
+        assert next(stream).list_services_response.service
+        process.signal(signal.SIGTERM)
+        ended_within(process, 5)
+        asked.put(None)
+
+
+def test_watches_of_health_are_bounded_and_checks_go_on(start_server: StartServer) -> None:
+    process = start_server()
+    asked = health_pb2.HealthCheckRequest()
+    with channel_to(process.address) as channel:
+        stub = health_pb2_grpc.HealthStub(channel)
+        watches = [stub.Watch(asked, timeout=60) for _ in range(1_000)]
+        assert all(next(watch).status == health_pb2.HealthCheckResponse.SERVING for watch in watches)
+        with pytest.raises(grpc.RpcError, match="use Check"):
+            next(stub.Watch(asked, timeout=60))
+        assert stub.Check(asked, timeout=60).status == health_pb2.HealthCheckResponse.SERVING
+        for watch in watches:
+            watch.cancel()
 
 
 def followers(stubs: Stubs) -> list[Any]:

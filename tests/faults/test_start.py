@@ -1,5 +1,6 @@
 """The start of a server: addresses, the ready line, settings, and wrong use."""
 
+import contextlib
 import json
 import os
 import re
@@ -254,9 +255,36 @@ def test_grpc_listens_in_its_older_way_where_it_has_it_and_nobody_chose(
 ) -> None:
     found: list[str | None] = []
     monkeypatch.setattr(serving, "version", lambda package: grpc_version)
+    monkeypatch.setattr(serving.signal, "signal", lambda number, handler: None)  # the tests' own stays
     monkeypatch.setattr("statekeep_server.serve.run", lambda settings: found.append(os.environ.get("GRPC_EXPERIMENTS")))
     monkeypatch.setenv("GRPC_EXPERIMENTS", given or "")  # so that it is as it was afterwards
     if given is None:
         monkeypatch.delenv("GRPC_EXPERIMENTS")
     assert main(["serve"]) == 0
     assert found == [chosen]
+
+
+def test_a_unix_socket_whose_server_takes_no_more_connections_is_not_taken_away(tmp_path: Path) -> None:
+    path = tmp_path / "s.sock"
+    with socket.socket(socket.AF_UNIX) as other, contextlib.ExitStack() as waiting:
+        other.bind(str(path))
+        other.listen(0)
+        waiting.enter_context(socket.socket(socket.AF_UNIX)).connect(str(path))  # and no more may wait
+        before = path.stat().st_ino
+        done = run_to_its_end("--listen", f"unix:{path}")
+        assert (done.returncode, path.stat().st_ino) == (1, before)
+        assert "remove it if no server has it" in done.stderr
+
+
+def test_sigterm_before_it_is_ready_ends_it(tmp_path: Path) -> None:
+    fifo = tmp_path / "config.toml"
+    os.mkfifo(fifo)
+    process = subprocess.Popen([*COMMAND, "serve", "--config", str(fifo)], stderr=subprocess.PIPE, text=True)
+    writer = os.open(fifo, os.O_WRONLY)  # once it reads its settings, and until this is closed
+    try:
+        process.send_signal(signal.SIGTERM)
+        said = process.communicate(timeout=60)[1]
+    finally:
+        os.close(writer)
+        process.kill()
+    assert (process.returncode, said) == (0, "")

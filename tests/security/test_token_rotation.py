@@ -1,5 +1,6 @@
 """A token file that changes while the server runs."""
 
+import queue
 import signal
 import threading
 from collections.abc import Callable
@@ -9,6 +10,8 @@ from typing import Any
 
 import grpc
 import pytest
+from grpc_reflection.v1alpha import reflection_pb2 as reflection
+from grpc_reflection.v1alpha.reflection_pb2_grpc import ServerReflectionStub
 from rpc_support import PATIENCE, Refusal, Stubs, end_of, next_of, read_records, refusal_of, set_of, stream_of, until
 from server_process import ServerProcess, run_to_its_end
 from statekeep.v1 import admin_pb2 as admin
@@ -164,7 +167,9 @@ def test_a_file_that_cannot_be_taken_at_the_start_ends_it_with_one_line(tmp_path
     done = run_to_its_end("--token-file", str(file))
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
-    assert line.startswith(f"statekeep serve: --token-file: {file}: token 1 (a) has an unknown key 'right'")
+    assert line.startswith(
+        f"statekeep serve: --token-file: {file}: token 1 (a) has an unknown key; did you mean rights?"
+    )
     assert OWNER not in line
 
 
@@ -174,3 +179,20 @@ def test_a_bad_token_in_the_environment_ends_the_start_and_is_not_told(bad: str)
     assert done.returncode == 2
     assert "STATEKEEP_TOKEN: give a token of at least 16" in done.stderr
     assert not bad or bad not in done.stderr
+
+
+def test_a_stream_of_reflection_ends_with_its_token(start_server: StartServer, file: Path) -> None:
+    process = start_server("--token-file", str(file))
+    asked: queue.Queue[reflection.ServerReflectionRequest | None] = queue.Queue()
+    with grpc.insecure_channel(process.address) as channel:
+        stub = ServerReflectionStub(channel)  # type: ignore[no-untyped-call]
+        metadata = (("authorization", f"Bearer {OWNER}"),)
+        stream = stub.ServerReflectionInfo(iter(asked.get, None), metadata=metadata, timeout=PATIENCE)
+        asked.put(reflection.ServerReflectionRequest(list_services=""))
+        assert next(stream).list_services_response.service
+        replace(file, table("kept", READER, "read"))
+        with calling_with(process.address, OWNER) as old:
+            until("the token is refused", lambda: outcome(old) == "UNAUTHENTICATED")
+        asked.put(reflection.ServerReflectionRequest(list_services=""))
+        assert end_of(stream).reason == "UNAUTHENTICATED"
+        asked.put(None)

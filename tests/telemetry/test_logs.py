@@ -5,12 +5,15 @@ import logging
 import os
 import pty
 import re
+import socket
 import subprocess
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import grpc
 import pytest
+from hpack import Encoder
+from http2_frames import DATA, END_HEADERS, END_STREAM, HEADERS, HEADERS_FRAME, PREFACE, SETTINGS, frame, message
 from rpc_support import PATIENCE, connected, key_of, refusal_of, refused, scope, set_of, until
 from server_process import COMMAND, ServerProcess, environment
 from statekeep.v1 import memory_pb2 as memory
@@ -183,3 +186,19 @@ def test_text_without_a_terminal_has_no_colours(start_server: StartServer) -> No
     until("it is logged", lambda: process.stderr)
     assert re.match(r"\S+Z \[debug +\] call +\[statekeep_server.calls\] code=OK duration_ms=", process.stderr)
     assert "\x1b" not in process.stderr
+
+
+def test_metadata_that_is_no_text_is_not_in_the_log(start_server: StartServer) -> None:
+    process = start_server("--log-format", "json")
+    host, _, port = process.address.rpartition(":")
+    fields = Encoder().encode([*HEADERS, ("authorization", b"Bearer s3cr3t-0123456789\xff")])
+    sent = PREFACE + frame(SETTINGS, 0, 0) + frame(HEADERS_FRAME, END_HEADERS, 1, fields)
+    sent += frame(DATA, END_STREAM, 1, message(b""))
+    with socket.create_connection((host, int(port)), timeout=PATIENCE) as connection:
+        connection.sendall(sent)
+        connection.settimeout(PATIENCE)
+        while b"grpc-status" not in (got := connection.recv(65536)) and got:
+            pass
+    with connected(process.address) as stubs:
+        stubs.memory.Set(set_of("log", "k"))
+    assert "s3cr3t" not in process.stderr

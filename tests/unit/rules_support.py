@@ -89,10 +89,11 @@ class World:
     engine: MemoryEngine = field(default_factory=MemoryEngine)
     now: int = START
     limits: Limits = field(default_factory=Limits)
+    room: int | None = None
 
     @property
     def call(self) -> Call:
-        return Call(self.now, self.limits)
+        return Call(self.now, self.limits, self.room)
 
     def pass_time(self, seconds: float) -> None:
         self.now += round(seconds * SECOND)

@@ -389,3 +389,20 @@ def test_the_limit_of_memory_follows_the_containers_unless_it_is_set(
     assert limits_of(Settings()).memory == round(0.7 * 2**28)
     assert limits_of(load({"max_memory": "1GiB"}, {}, None)).memory == 2**30
     assert limits_of(load({"max_memory": "0"}, {}, None)).memory == 0
+
+
+@pytest.mark.parametrize(
+    ("setting", "given", "right"),
+    [
+        ("listen", "[::1%30]:0", "no zone"),
+        ("listen", "unix:/a\0b", "no zero byte"),
+        ("store", "sqlite::memory:", "give memory:"),
+        ("traces", "otlp://user:hidden@host:4317", "a user or password is not taken"),
+    ],
+)
+def test_what_would_mean_another_thing_is_refused_and_never_shows_a_password(
+    setting: str, given: str, right: str
+) -> None:
+    with pytest.raises(ConfigError, match=right) as refusal:
+        load({setting: [given] if setting == "listen" else given}, {}, None)
+    assert "hidden" not in str(refusal.value)

@@ -2,6 +2,7 @@
 
 import json
 import tracemalloc
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from hypothesis import example, given
@@ -83,3 +84,13 @@ def test_a_large_text_is_not_kept_after_it_was_checked() -> None:
     grown = tracemalloc.get_traced_memory()[0] - before
     tracemalloc.stop()
     assert grown < 100_000
+
+
+def test_threads_that_ask_for_the_depth_at_once_get_the_same() -> None:
+    text = "[" * 512 + "1" + "]" * 512
+    for _ in range(5):
+        large_json._deepest.cache_clear()
+        with ThreadPoolExecutor(4) as threads:
+            found = list(threads.map(lambda _: large_json.deeper_than(512, text), range(4)))
+        assert found == [False] * 4
+        assert large_json.deeper_than(511, text)

@@ -183,3 +183,22 @@ def test_a_write_at_the_limit_of_its_scope_goes_on_where_an_old_version_makes_ro
     with refused(Reason.LIMIT_REACHED) as refusal:
         memory.set("m", 1)
     assert refusal.value.metadata == {"limit": "versions of a scope", "max": "3"}
+
+
+def test_one_change_trims_to_one_bound_however_many_keys_it_has(world: World, memory: MemoryRules) -> None:
+    for key in ("k", "l", "m"):
+        fill(memory, key, 700)
+    keep(world, 1)
+    memory.set_many(*[a_set(key) for key in ("k", "l", "m")])
+    left = [len(memory.versions(key)) for key in ("k", "l", "m")]
+    assert left == [1, 401, 700]  # of each at least as many go as come
+    assert [trim(world, key) for key in ("k", "l", "m")] == [0, 400, 699]
+
+
+def test_what_makes_room_in_memory_is_not_refused_where_memory_is_full(world: World, memory: MemoryRules) -> None:
+    keep(world, 1)
+    memory.set("k", "x" * 1000)
+    world.room = 0
+    assert memory.set("k", "x").version == 2
+    with refused(Reason.LIMIT_REACHED):
+        memory.set("k", "x" * 1000)

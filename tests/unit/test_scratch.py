@@ -1,6 +1,7 @@
 """The contract's Scratch: values for as long as an instance lives."""
 
 import threading
+from dataclasses import replace
 
 import pytest
 from google.protobuf.duration_pb2 import Duration
@@ -361,3 +362,12 @@ def test_of_many_threads_that_attach_one_instance_one_wins(scratch: ScratchRules
     for worker in workers:
         worker.join()
     assert sorted(refusal.reason if refusal else "" for refusal in refusals) == ["", *[Reason.INSTANCE_ATTACHED] * 15]
+
+
+def test_a_put_that_is_refused_begins_no_instance(world: World, scratch: ScratchRules) -> None:
+    world.limits = replace(world.limits, scratch_bytes=10)
+    with refused(Reason.LIMIT_REACHED):
+        scratch.put("k", "x" * 100)
+    assert len(scratch.rules) == 0
+    scratch.put("k", "x")
+    assert len(scratch.rules) == 1

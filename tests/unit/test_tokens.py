@@ -36,7 +36,7 @@ def test_without_a_prefix_a_token_may_touch_everything_and_with_one_only_what_ha
         ("token = []", "holds no token"),
         ("token = [1]", "holds no token"),
         ("[token]\nname = 'a'", "holds no token"),
-        ("[[tokens]]", "unknown key 'tokens'; did you mean token"),
+        ("[[tokens]]", "unknown key; did you mean token"),
         ("[[token]", "is not TOML"),
         ("a = " + "[" * 100_000, "is not TOML"),
         ("[[token]]", "token 1: name is missing"),
@@ -46,7 +46,7 @@ def test_without_a_prefix_a_token_may_touch_everything_and_with_one_only_what_ha
         ("[[token]]\nname = 'a'\nrights = 'read'", "give one of the two"),
         (f"{START}rights = 'all'", 'rights must be "read" or "write"'),
         (f"{START}rights = ['read']", "rights must be"),
-        (f"{START}rights = 'read'\nscope = 'x'", "unknown key 'scope'; did you mean scopes"),
+        (f"{START}rights = 'read'\nscope = 'x'", "unknown key; did you mean scopes"),
         (f"{START}rights = 'read'\nzzz = 'x'", "there are name, value, sha256, rights, scopes, threads, instances"),
         (f"{START}rights = 'read'\nsha256 = '00'", "give one of the two"),
         ("[[token]]\nname = 'a'\nrights = 'read'\nsha256 = '00'", "64 hex digits"),
@@ -119,6 +119,35 @@ def test_what_changed_is_told_once_and_what_stayed_is_not_ended(tmp_path: Path) 
     assert list(tokens.reload()) == []
     assert tokens.find(ONE) == Token("a", digest_of(ONE), Right.WRITE)
     assert (tokens.reloads, tokens.failures) == (1, 1)
+
+
+def test_a_file_that_could_not_be_read_is_read_again_and_that_is_told_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "tokens.toml"
+    file.write_text(f"{START}rights = 'write'")
+    tokens = Tokens(file)
+    file.write_text("[[token]]\nname = 'b'\nrights = 'read'\nvalue = '" + TWO + "'")
+    with monkeypatch.context() as patched:
+
+        def too_many(path: Path) -> bytes:
+            raise OSError(24, "Too many open files")
+
+        patched.setattr(Path, "read_bytes", too_many)
+        for _ in range(3):
+            assert list(tokens.reload()) == []
+        assert tokens.find(ONE)
+    assert [token.name for token in tokens.reload()] == ["a"]
+    assert (tokens.find(ONE), tokens.reloads) == (None, 1)
+    assert [record.message for record in caplog.records if record.levelname == "ERROR"] == [
+        f"the tokens stay as they were, and are read again: --token-file: {file} cannot be read: Too many open files"
+    ]
+
+
+def test_a_token_that_stands_where_a_key_should_is_not_shown() -> None:
+    with pytest.raises(ValueError, match="has an unknown key") as refusal:
+        parse(b'"s3cr3t-0123456789abcdef" = "agent"')
+    assert "s3cr3t" not in str(refusal.value)
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:

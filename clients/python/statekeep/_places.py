@@ -20,8 +20,8 @@ class _Chunk:
     """A message's records while they are handed out: nothing is done for each, the iterator knows where it is."""
 
     def __init__(self, records: Sequence[Any], before: tuple[int, bool], after: tuple[int, bool]) -> None:
-        self.left = iter(records)
-        self._records = records
+        self._records = list(records)
+        self.left = iter(self._records)  # a list's, which knows how many are left; a message's own may not
         self._before = before
         self._after = after
 

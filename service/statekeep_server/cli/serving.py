@@ -2,6 +2,8 @@
 
 import argparse
 import os
+import signal
+import sys
 from dataclasses import fields
 from importlib.metadata import version
 from pathlib import Path
@@ -39,11 +41,17 @@ def add(commands: Commands) -> None:
     health.set_defaults(run=health_of)
 
 
+def _file(given: str) -> Path:
+    if not given:
+        raise argparse.ArgumentTypeError("give the path of a file")
+    return Path(given)
+
+
 def _add_settings(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--config",
         metavar="FILE",
-        type=Path,
+        type=_file,
         help="a TOML file with these settings, - written as _ (default: the one that STATEKEEP_CONFIG names, if any)",
     )
     defaults = Settings()
@@ -58,12 +66,15 @@ def _add_settings(parser: argparse.ArgumentParser) -> None:
             flag(setting.name),
             metavar=about["metavar"],
             action="append" if about["many"] else "store",
-            help=f"{about['help']} (default: {shown or 'none'})",
+            help=f"{about['help']} (default: {shown or 'none'})".replace("%", "%%"),  # argparse would fill it in
             **alone,
         )
 
 
 def _serve(options: argparse.Namespace) -> int:
+    # Until the server drains on SIGTERM, this ends the process, also where it is a container's first: the kernel would
+    # pass the signal over there.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
     _choose_listener()
     from statekeep_server.engines import StoreError
     from statekeep_server.serve import run

@@ -70,6 +70,7 @@ def invalid(field: str, template: str, **parts: Any) -> StatekeepError:
 
 
 Limit = Literal[
+    "backups at once",
     "concurrent calls",
     "events of a thread",
     "followers",

@@ -7,6 +7,7 @@ to, stops at a zero byte, and does not pair surrogates.
 
 import re
 import threading
+from functools import cache
 
 import apsw
 
@@ -65,12 +66,10 @@ def _valid(text: str) -> bool:
     return bool(_local.number("SELECT json_valid(?, ?)", text, _RFC_8259))
 
 
+@cache
 def _deepest() -> int:
-    global _depth  # noqa: PLW0603 (found out once: it is a constant of how SQLite was built)
-    if not _depth:
-        while _valid("[" * (_depth + 1) + "]" * (_depth + 1)):
-            _depth += 1
-    return _depth
-
-
-_depth = 0
+    """Return how deep SQLite itself goes: a constant of how it was built. Threads that ask at once each find it out."""
+    depth = 0
+    while _valid("[" * (depth + 1) + "]" * (depth + 1)):
+        depth += 1
+    return depth

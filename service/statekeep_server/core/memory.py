@@ -53,7 +53,7 @@ def set_key(view: View, request: pb.MemorySetRequest, call: Call) -> Change[byte
     records = [_version(view, request, call, view.revision + 1, "")]
     outgrown = _outgrown(view, records, call)
     check_scope(view, records, outgrown, call)
-    return _remembered(view, sent, shown(records[0], include_value=False), records, outgrown)
+    return _remembered(view, sent, shown(records[0], include_value=False), call, records, outgrown)
 
 
 def set_keys(view: View, request: pb.MemoryBatchSetRequest, call: Call) -> Change[bytes]:
@@ -79,7 +79,7 @@ def set_keys(view: View, request: pb.MemoryBatchSetRequest, call: Call) -> Chang
     check_answer(len(answer), call.limits)
     outgrown = _outgrown(view, records, call)
     check_scope(view, records, outgrown, call)
-    return _remembered(view, sent, answer, records, outgrown)
+    return _remembered(view, sent, answer, call, records, outgrown)
 
 
 def delete_key(view: View, request: pb.MemoryDeleteRequest, call: Call) -> Change[bytes]:
@@ -94,11 +94,11 @@ def delete_key(view: View, request: pb.MemoryDeleteRequest, call: Call) -> Chang
     if not view.exists:
         return Change(b"")  # nothing is written, not even what a retry would be known by
     if head is None or head.deleted:
-        return _remembered(view, sent, head.frame if head else b"")
+        return _remembered(view, sent, head.frame if head else b"", call)
     entry = pb.MemoryEntry(version=_next_version(view, KEY + key, key), deleted=True)
     _sign(entry, request)
     records = [_record(view, request.scope, key, entry, call, view.revision + 1, b"")]
-    return _remembered(view, sent, records[0].frame, records, _outgrown(view, records, call))
+    return _remembered(view, sent, records[0].frame, call, records, _outgrown(view, records, call))
 
 
 def purge(view: View, request: pb.MemoryPurgeRequest, call: Call) -> Change[bytes]:
@@ -134,25 +134,31 @@ def trim_versions(view: View, log: str, call: Call) -> Change[int]:
     A write does so itself; this is for keys that were written or imported without the limit. It leaves no purge record:
     nobody asked for a purge, and one for each write would outgrow the versions. Cursors stay valid, as the head stays.
     """
-    trims = _beyond(view, log, call.limits.max_versions, call.now)
+    trims = _beyond(view, log, call.limits.max_versions, call.now, _TRIMMED_AT_ONCE, _TRIMMED_BYTES)
     return Change(len(trims), (), trims)
 
 
 def _outgrown(view: View, records: Sequence[Record], call: Call) -> Sequence[Record]:
-    """Return the versions that go when these come, one for each of their keys."""
+    """Return the versions that go when these come: one at least for each key that is full, more to a bound."""
     keep = call.limits.max_versions
     if not keep:
         return ()
-    return [gone for record in records for gone in _beyond(view, record.log, keep - 1, call.now)]
+    most, room = _TRIMMED_AT_ONCE, _TRIMMED_BYTES
+    gone: list[Record] = []
+    for record in records:
+        beyond = _beyond(view, record.log, keep - 1, call.now, max(1, most), max(1, room))
+        most -= len(beyond)
+        room -= sum(len(one.frame) for one in beyond)
+        gone += beyond
+    return gone
 
 
-def _beyond(view: View, log: str, keep: int, now: int) -> Sequence[Record]:
-    """Return the oldest versions of a key, but for the `keep` newest: some of them where they are very many."""
+def _beyond(view: View, log: str, keep: int, now: int, most: int, room: int) -> Sequence[Record]:
+    """Return the oldest versions of a key, but for the `keep` newest: at most so many, of about so many bytes."""
     if view.count(log) <= keep:
         return ()
-    surplus = min(view.count(log) - view.expired(log, now) - keep, _TRIMMED_AT_ONCE)
+    surplus = min(view.count(log) - view.expired(log, now) - keep, most)
     gone: list[Record] = []
-    room = _TRIMMED_BYTES
     for record in view.scan(log):
         if len(gone) >= surplus or room <= 0:
             break
@@ -390,9 +396,10 @@ def _record(
 
 
 def _remembered(
-    view: View, sent: Request, answer: bytes, records: Sequence[Record] = (), trims: Sequence[Record] = ()
+    view: View, sent: Request, answer: bytes, call: Call, records: Sequence[Record] = (), trims: Sequence[Record] = ()
 ) -> Change[bytes]:
-    if not sent.id:
+    full = call.room is not None and call.room <= 0
+    if not sent.id or (full and not records):  # a Delete that finds nothing is answered, and takes no room
         return Change(answer, records, trims)
     kept, forgotten = sent.remember(view, view.revision + len(records) + 1, answer)
     return Change(answer, [*records, *kept], [*trims, *forgotten])

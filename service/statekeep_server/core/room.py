@@ -14,7 +14,7 @@ _MORE = "or have the server started with a higher "
 
 def check_scope(view: View, records: Sequence[Record], trims: Sequence[Record], call: Call) -> None:
     """Refuse versions, all of them, that a scope or the memory has no room for; `trims` go when they come."""
-    _check_size(records, call)
+    _check_size(records, trims, call)
     limits = call.limits
     if limits.scope_versions:
         _check_count(view, records, KEY, limits.scope_versions, len(trims))
@@ -24,9 +24,9 @@ def check_scope(view: View, records: Sequence[Record], trims: Sequence[Record], 
             raise limit_reached("keys of a scope", limits.scope_keys, f"delete some first, {_MORE}--max-scope-keys")
 
 
-def check_thread(view: View, records: Sequence[Record], call: Call) -> None:
-    """Refuse events and checkpoints, all of them, that a thread or the memory has no room for."""
-    _check_size(records, call)
+def check_thread(view: View, records: Sequence[Record], call: Call, trims: Sequence[Record] = ()) -> None:
+    """Refuse events and checkpoints, all of them, that a thread or the memory has no room for; `trims` go with that."""
+    _check_size(records, trims, call)
     if call.limits.thread_events:
         _check_count(view, records, EVENTS, call.limits.thread_events)
 
@@ -52,9 +52,12 @@ def check_memory(size: int, call: Call) -> None:
         )
 
 
-def _check_size(records: Sequence[Record], call: Call) -> None:
-    if call.room is not None:
-        check_memory(sum(len(record.frame) for record in records), call)
+def _check_size(records: Sequence[Record], trims: Sequence[Record], call: Call) -> None:
+    if call.room is None:
+        return
+    growth = sum(len(record.frame) for record in records) - sum(len(record.frame) for record in trims)
+    if growth > 0:
+        check_memory(growth, call)
 
 
 def _check_count(view: View, records: Sequence[Record], kind: str, most: int, fewer: int = 0) -> None:

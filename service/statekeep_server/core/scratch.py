@@ -122,14 +122,14 @@ class Scratch:
         value = request.value.SerializeToString()
         check_record(len(key.encode()) + len(value), call.limits, "value")
         with self._lock:
-            instance = self._begin(instance_id, call)
-            growth = instance.growth(key, value)
-            if growth > 0:
-                self._check_room(growth, call)
-            before = len(instance.values)
-            instance.put(key, value, call.limits)
-            self.size += growth
-            self.values += len(instance.values) - before
+            known = self._find(instance_id, call.now)
+            instance = known or self._begin(instance_id, call)
+            try:
+                self._keep(instance, key, value, call)
+            except StatekeepError:
+                if known is None:
+                    self._end(instance)  # what is refused begins nothing
+                raise
         return pb.ScratchPutResponse(key=key).SerializeToString()
 
     def get(self, request: pb.ScratchGetRequest, call: Call) -> bytes:
@@ -228,6 +228,15 @@ class Scratch:
                 "scratch bytes", most, "clear some first, or have the server started with a higher --max-scratch-bytes"
             )
         check_memory(growth, call)
+
+    def _keep(self, instance: Instance, key: str, value: bytes, call: Call) -> None:
+        growth = instance.growth(key, value)
+        if growth > 0:
+            self._check_room(growth, call)
+        before = len(instance.values)
+        instance.put(key, value, call.limits)
+        self.size += growth
+        self.values += len(instance.values) - before
 
     def _use(self, instance: Instance, now: int) -> None:
         instance.ends = now + instance.idle_ttl if instance.idle_ttl and not instance.attached else 0

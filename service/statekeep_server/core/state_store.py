@@ -157,8 +157,9 @@ def save_checkpoint(view: View, request: pb.SaveCheckpointRequest, call: Call) -
     if replaced and _same(checkpoint, pb.Checkpoint.FromString(body(replaced.frame))):
         return Change(replaced.frame)
     record = _checkpoint_record(view, view.revision + 1, checkpoint, call, "checkpoint")
-    check_thread(view, [record], call)
-    return Change(record.frame, [record], [replaced] if replaced else [])
+    trims = [replaced] if replaced else []
+    check_thread(view, [record], call, trims)
+    return Change(record.frame, [record], trims)
 
 
 def latest_checkpoint(view: View, request: pb.LatestCheckpointRequest, call: Call) -> bytes:

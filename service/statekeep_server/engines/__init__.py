@@ -10,6 +10,8 @@ NAMES = ("memory:", "sqlite:PATH")
 def check_store(store: str) -> str:
     """Return a store's URL; ValueError where there is none of that name."""
     kind, _, rest = str(store).partition(":")
+    if kind == "sqlite" and rest.strip() == ":memory:":
+        raise ValueError(f"{store!r} would be a file of that name; give memory: to keep nothing on disk")
     if store == "memory:" or (kind == "sqlite" and rest.strip() and "\0" not in rest):
         return store
     if kind == "sqlite":

@@ -66,7 +66,12 @@ class RecordLog:
     def trim(self, revisions: AbstractSet[int]) -> None:
         """Take away the records with these revisions, which are all there."""
         records = self.records
-        if len(revisions) * _FEW < len(records):
+        if records[len(revisions) - 1].revision == max(revisions):  # the oldest, as a limit of versions takes them
+            gone = records[: len(revisions)]
+            del records[: len(revisions)]
+            if self._by_number is not None:
+                self._by_number = sorted(records, key=_number_of)
+        elif len(revisions) * _FEW < len(records):
             places = [bisect_left(records, revision, key=_revision_of) for revision in sorted(revisions, reverse=True)]
             gone = [records.pop(place) for place in places]
             self._unsort(gone)

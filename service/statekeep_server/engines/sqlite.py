@@ -21,7 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 import apsw
 
 from statekeep_server.core import journal
-from statekeep_server.core.errors import Reason, StatekeepError
+from statekeep_server.core.errors import Reason, StatekeepError, limit_reached
 from statekeep_server.core.journal import Change
 from statekeep_server.counting import Distribution
 from statekeep_server.engines.bells import LocalBell, Tower
@@ -279,12 +279,7 @@ class SqliteEngine:
             if self._closed:
                 raise _unavailable("is closed")
             if self._backup:
-                raise StatekeepError(
-                    Reason.LIMIT_REACHED,
-                    "A backup is under way, and the limit of {limit} is {max}; try again when it is over",
-                    limit="backups at once",
-                    max=1,
-                )
+                raise limit_reached("backups at once", 1, "try again when the one that is under way is over")
             self._backup = SqliteBackup(self._file, self._backed_up)
             return self._backup
 

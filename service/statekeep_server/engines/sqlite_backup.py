@@ -63,9 +63,11 @@ class SqliteBackup:
             if self._released:
                 return  # the next one may be at it already
             self._released = True
-            self._open.close()
-            self._file.remove_copy()
-        self._gone(self)
+            try:
+                self._open.close()
+                self._file.remove_copy()
+            finally:
+                self._gone(self)
 
     async def _step(self, step: Callable[[], Answer]) -> Answer:
         def locked() -> Answer:

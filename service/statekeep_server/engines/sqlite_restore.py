@@ -41,11 +41,15 @@ class SqliteRestore:
     async def finish(self) -> bool:
         """Give it its name; False where that is taken."""
         self._begun = True
-        done = await self._run(lambda transaction: transaction.finish_stage(self._stage, self._name, self._state))
+        done = await self._run(self._finish)
         self._begun = not done
-        if done:
-            self._finished()
         return bool(done)
+
+    def _finish(self, transaction: Transaction) -> bool:
+        done = transaction.finish_stage(self._stage, self._name, self._state)
+        if done:
+            self._finished()  # here, for who waits for it may be gone by the time it is committed
+        return done
 
     async def close(self) -> None:
         """Drop it where it is not whole. Where that cannot be written, it goes when the file is opened again."""

@@ -18,7 +18,7 @@ from google.protobuf.message import DecodeError, Message
 from google.protobuf.message_factory import GetMessageClass
 
 from statekeep_server.core.errors import LIMITS, Reason, StatekeepError, limit_reached, shutting_down
-from statekeep_server.rpc.access import Access
+from statekeep_server.rpc.access import Access, Context
 from statekeep_server.rpc.batches import Batches
 from statekeep_server.rpc.calls import CANCELLED, FAULTS, MethodCalls
 from statekeep_server.rpc.errors import status
@@ -31,7 +31,6 @@ Handlers: TypeAlias = "dict[str, grpc.RpcMethodHandler[Any, Any]]"
 Exchange = Callable[[AsyncIterator[Any], Send], Awaitable[None]]
 """A stream both ways: what the client sends is read as fast as the method takes it."""
 Method: TypeAlias = Unary | Stream | Exchange
-Context: TypeAlias = "grpc.aio.ServicerContext[bytes, bytes]"
 Request = TypeVar("Request", bound=Message)
 
 peer: ContextVar[str] = ContextVar("peer", default="")

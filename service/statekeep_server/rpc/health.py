@@ -17,6 +17,8 @@ _PROBE_OPTIONS = (
     ("grpc.max_connection_age_ms", 60_000),
 )
 
+_WATCHES = 1_000  # at once: they need no token, and are no calls that are counted
+
 _SERVING = health_pb2.HealthCheckResponse(status=health_pb2.HealthCheckResponse.SERVING)
 _NOT_SERVING = health_pb2.HealthCheckResponse(status=health_pb2.HealthCheckResponse.NOT_SERVING)
 _UNKNOWN = health_pb2.HealthCheckResponse(status=health_pb2.HealthCheckResponse.SERVICE_UNKNOWN)
@@ -32,6 +34,7 @@ class Health(health_pb2_grpc.HealthServicer):
     def __init__(self, services: Collection[str]) -> None:
         self._services = services
         self._stopping = asyncio.Event()
+        self._watches = 0
 
     def stop(self) -> None:
         """Say NOT_SERVING from now on, and end every watch with it."""
@@ -52,12 +55,18 @@ class Health(health_pb2_grpc.HealthServicer):
 
     async def Watch(self, request: health_pb2.HealthCheckRequest, context: Any) -> None:  # noqa: N802
         """Send the health, and again when it changes."""
-        known = request.service in self._services
-        if not self._stopping.is_set():
-            await context.write(_SERVING if known else _UNKNOWN)
-            await self._stopping.wait()
-        if known:
-            await context.write(_NOT_SERVING)
+        if self._watches >= _WATCHES:
+            await context.abort(grpc.StatusCode.RESOURCE_EXHAUSTED, f"There are {_WATCHES} watches; use Check")
+        self._watches += 1
+        try:
+            known = request.service in self._services
+            if not self._stopping.is_set():
+                await context.write(_SERVING if known else _UNKNOWN)
+                await self._stopping.wait()
+            if known:
+                await context.write(_NOT_SERVING)
+        finally:
+            self._watches -= 1
 
 
 def probe_server(health: Health) -> grpc.aio.Server:

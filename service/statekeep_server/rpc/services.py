@@ -48,8 +48,11 @@ class Services:
         self._followers = followers
         self._limits = limits
         self._info = Info(engine, limits, capabilities)
-        self.now = self._now_with_room if limits.memory else self._now
-        """Returns what a rule may know of this moment."""
+        with_room = self._now_with_room if limits.memory else self._now
+        self._now_of_scratch = with_room
+        # Records on a disk take no memory, whatever is left of it.
+        self.now = self._now if engine.durable else with_room
+        """Returns what a rule on the engine may know of this moment."""
 
     def memory(self) -> Mapping[str, Method]:
         """Return the methods of Memory."""
@@ -154,7 +157,7 @@ class Services:
 
     def _call(self, rule: Callable[[Any, Call], bytes]) -> Unary:
         async def call(request: Message) -> bytes:
-            return rule(request, self.now())
+            return rule(request, self._now_of_scratch())
 
         return call
 
@@ -169,7 +172,7 @@ class Services:
 
     async def _attach(self, request: Any, send: Send) -> None:
         with self._followers.place():
-            instance = self._scratch.attach(request, self.now())
+            instance = self._scratch.attach(request, self._now_of_scratch())
             try:
                 await send(scratch_pb2.ScratchAttachResponse(instance_id=instance.id).SerializeToString())
                 await self._followers.stay()

@@ -21,11 +21,17 @@ def configure(level: str, form: str) -> None:
     """
     terminal = sys.stderr.isatty()
     handler = logging.StreamHandler()
+    handler.addFilter(_not_metadata)
     handler.setFormatter(_text(colors=terminal) if form == "text" or (form == "auto" and terminal) else _json())
     logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
     logging.captureWarnings(True)
     for chatty in ("asyncio", "grpc", "opentelemetry"):  # what they say below that is for their own developers
         logging.getLogger(chatty).setLevel(max(logging.WARNING, logging.getLogger().level))
+
+
+def _not_metadata(record: logging.LogRecord) -> bool:
+    """Leave out what gRPC says of metadata that is no text: it shows the metadata, and that may be a token."""
+    return not (record.name.startswith("grpc.") and str(record.msg).startswith("Invalid encoding"))
 
 
 def _json() -> logging.Formatter:

@@ -234,8 +234,8 @@ FAMILIES = (
     Family(
         "statekeep_swept_total",
         "counter",
-        "What was removed by itself, by kind: expired records, versions over --max-versions, threads over --thread-ttl,"
-        " and scratch instances not used.",
+        "What was removed by itself, by kind: expired records, versions over --max-versions (those that a sweep found,"
+        " for a write takes its own), threads over --thread-ttl, and scratch instances not used.",
         ("kind",),
         _swept,
     ),

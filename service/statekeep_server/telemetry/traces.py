@@ -20,7 +20,8 @@ from opentelemetry.sdk.trace import SpanProcessor, TracerProvider
 from opentelemetry.sdk.trace.export import BatchSpanProcessor
 from opentelemetry.trace import Span, SpanKind, StatusCode
 
-from statekeep_server.rpc.handlers import Context, Handlers
+from statekeep_server.rpc.access import Context
+from statekeep_server.rpc.handlers import Handlers
 
 _FLUSH_WITHIN = 5.0  # seconds that the last spans may take at the end
 _BY_NUMBER = {code.value[0]: code for code in grpc.StatusCode}
