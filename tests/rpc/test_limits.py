@@ -437,6 +437,7 @@ def test_scratch_counts_to_the_limit_of_memory_on_a_store_on_disk_and_records_do
 
         error = fill(lambda number: own.scratch.Put(put(number)))
         check_refusal(error, "LIMIT_REACHED", limit="memory bytes", max=2**20)
+        own.state.AppendNextEvent(next_of(name, data=Value(data=bytes(1_000_000))))  # however little memory is left
         own.scratch.Clear(scratch.ScratchClearRequest(instance_id=name, key="k0"))
         own.scratch.Put(put(0))
         assert own.scratch.Close(scratch.ScratchCloseRequest(instance_id=name)).cleared
