@@ -12,7 +12,7 @@ from pathlib import Path
 
 import grpc
 import pytest
-from rpc_support import connected, set_of
+from rpc_support import connected, set_of, until
 from server_process import COMMAND, LOOPBACK, ServerProcess, run_to_its_end
 from statekeep_server.cli import main, serving
 
@@ -279,12 +279,21 @@ def test_a_unix_socket_whose_server_takes_no_more_connections_is_not_taken_away(
 def test_sigterm_before_it_is_ready_ends_it(tmp_path: Path) -> None:
     fifo = tmp_path / "config.toml"
     os.mkfifo(fifo)
-    process = subprocess.Popen([*COMMAND, "serve", "--config", str(fifo)], stderr=subprocess.PIPE, text=True)
-    writer = os.open(fifo, os.O_WRONLY)  # once it reads its settings, and until this is closed
-    try:
-        process.send_signal(signal.SIGTERM)
-        said = process.communicate(timeout=60)[1]
-    finally:
-        os.close(writer)
-        process.kill()
+    with subprocess.Popen([*COMMAND, "--config", str(fifo)], stderr=subprocess.PIPE, text=True) as process:
+        try:
+            writers: list[int] = []  # it reads until this one is closed
+            until("it reads its settings", lambda: writers or writers.extend(_opened(fifo)), within=60)
+            process.send_signal(signal.SIGTERM)
+            said = process.communicate(timeout=60)[1]
+            os.close(writers[0])
+        finally:
+            process.kill()
     assert (process.returncode, said) == (0, "")
+
+
+def _opened(fifo: Path) -> list[int]:
+    """Open a pipe to write to, where somebody reads it."""
+    try:
+        return [os.open(fifo, os.O_WRONLY | os.O_NONBLOCK)]
+    except OSError:
+        return []
