@@ -242,11 +242,13 @@ def test_a_store_without_a_path_is_wrong_use(path: str) -> None:
     assert "such as sqlite:/data/state.db" in refused(path, code=2)
 
 
-def test_a_name_that_means_memory_to_sqlite_is_a_file_here(
+def test_a_name_that_means_memory_to_sqlite_is_refused_and_a_path_to_a_file_of_it_is_taken(
     start_server: StartServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    start_server("--store", "sqlite::memory:").stop()
+    assert "give memory: to keep nothing on disk" in refused(":memory:", code=2)
+    assert list(contents(tmp_path)) == []
+    start_server("--store", "sqlite:./:memory:").stop()
     assert list(contents(tmp_path)) == [":memory:"]
 
 
