@@ -124,7 +124,7 @@ def test_health_answers_within_100_ms_beside_two_hundred_followers_and_writes_of
         while time.monotonic() < over:
             write_large(own, name, 4)
         took = json.loads(line(probe))
-    assert share(took, 0.5) < 0.02, f"median {share(took, 0.5) * 1000:.0f} ms"
+    assert share(took, 0.5) < 0.05, f"median {share(took, 0.5) * 1000:.0f} ms"
     assert share(took, 0.99) < 0.1, f"p99 {share(took, 0.99) * 1000:.0f} ms of {len(took)} answers"
 
 

@@ -1,4 +1,4 @@
-"""Turns of the event loop, for those whose next step takes long: one such step in each, so that others come in between.
+"""Turns on the event loop, for those whose next step takes long: one such step at a time, and others in between.
 
 gRPC copies what it is to send, which for a message of 3 MB takes a millisecond or two. Where two hundred followers are
 woken at once, nobody else would be answered before the last of them has its copy.
@@ -6,6 +6,8 @@ woken at once, nobody else would be answered before the last of them has its cop
 
 import asyncio
 from collections import deque
+
+PAUSE = 0.002  # seconds between two turns: an answer takes several of the loop's, and gRPC's own thread one between them
 
 
 class Turns:
@@ -28,4 +30,4 @@ class Turns:
             self._waiting.popleft()
         if self._waiting:
             self._waiting[0].set_result(None)
-            asyncio.get_running_loop().call_soon(self._next)
+            asyncio.get_running_loop().call_later(PAUSE, self._next)
