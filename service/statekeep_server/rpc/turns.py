@@ -7,7 +7,7 @@ woken at once, nobody else would be answered before the last of them has its cop
 import asyncio
 from collections import deque
 
-PAUSE = 0.002  # seconds between two turns: an answer takes several of the loop's, and gRPC's own thread one between them
+PAUSE = 0.002  # seconds between two turns: an answer takes several of the loop's, with gRPC's own thread in between
 
 
 class Turns:
