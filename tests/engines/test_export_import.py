@@ -598,7 +598,10 @@ STEPS = st.one_of(
 
 
 class Story:
-    """Steps on one scope and one thread of an engine, told the same on any."""
+    """Steps on one scope and one thread of an engine, told the same on any.
+
+    Answers with events are told as messages: the fields of an event that was exported come in another order.
+    """
 
     def __init__(self, kept: Kept, name: str) -> None:
         self.kept = kept
@@ -641,17 +644,19 @@ class Story:
         )
         return self.kept.write(memory.purge, self.where, request)
 
-    def do_next(self, event_id: str, branch: str) -> bytes:
+    def do_next(self, event_id: str, branch: str) -> state_store_pb2.AppendNextEventResponse:
         event = state_store_pb2.Event(id=event_id, thread_id=self.name, branch_id=branch, type="note")
         request = state_store_pb2.AppendNextEventRequest(event=event)
-        return self.kept.write(state_store.append_next_event, "t" + self.name, request)
+        answer = self.kept.write(state_store.append_next_event, "t" + self.name, request)
+        return state_store_pb2.AppendNextEventResponse.FromString(answer)
 
-    def do_given(self, sequence: int, event_id: str, branch: str) -> bytes:
+    def do_given(self, sequence: int, event_id: str, branch: str) -> state_store_pb2.AppendEventResponse:
         event = state_store_pb2.Event(
             id=event_id, thread_id=self.name, branch_id=branch, type="note", sequence=sequence
         )
         request = state_store_pb2.AppendEventRequest(event=event)
-        return self.kept.write(state_store.append_event, "t" + self.name, request)
+        answer = self.kept.write(state_store.append_event, "t" + self.name, request)
+        return state_store_pb2.AppendEventResponse.FromString(answer)
 
     def do_save(self, checkpoint_id: str, sequence: int, json: str) -> bytes:
         checkpoint = state_store_pb2.Checkpoint(
@@ -694,8 +699,12 @@ class Story:
                 thread_id=thread, after_revision=after, include_checkpoints=True, include_ancestors=True
             )
             found.append(answer_or_reason(lambda watch=watch: kept.messages(ScopeWatch(watch))))
-            found.append(answer_or_reason(lambda stream=stream: kept.messages(BranchHistory(stream))))
+            found.append(answer_or_reason(lambda stream=stream: self._history(stream)))
         return found
+
+    def _history(self, request: state_store_pb2.StreamHistoryRequest) -> list[state_store_pb2.StreamHistoryResponse]:
+        sent = self.kept.messages(BranchHistory(request))
+        return [state_store_pb2.StreamHistoryResponse.FromString(message) for message in sent]
 
 
 def everything(kept: Kept, name: str) -> list[Part]:

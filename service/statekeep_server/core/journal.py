@@ -131,6 +131,9 @@ class View(Protocol):
     def find(self, log: str, id: str) -> Record | None:  # noqa: A002 (the field's name in the contract)
         """Return the record with this id."""
 
+    def named(self, log: str) -> bool:
+        """Whether any record of a log may be found by an id."""
+
     def number(self, log: str) -> int:
         """Return the highest number that the log ever had, trimmed ones too; 0 where it had none."""
 

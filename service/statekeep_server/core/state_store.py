@@ -7,9 +7,10 @@ id before.
 """
 
 import re
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from heapq import merge
+from itertools import count
 
 from statekeep.v1 import state_store_pb2 as pb
 
@@ -37,6 +38,7 @@ PARTITIONS = "t"
 """What the partitions of threads begin with."""
 
 _MAIN_CAME = "m"  # in a cursor of branches: main came first, without a record, and may have one since
+_TAKEN = "x"  # what an id that is made up gets at its end where a client has taken it
 _MADE_UP_EVENT = re.compile(r"evt-([0-9a-f]{1,16})")
 
 
@@ -55,57 +57,52 @@ def branch_name(branch_id: str, path: str = "branch_id") -> str:
 
 def append_event(view: View, request: pb.AppendEventRequest, call: Call) -> Change[bytes]:
     """Store an event with the sequence it brings."""
-    event = _checked_event(request.event, request.HasField("event"), "event", call)
+    event = _checked_event(request, call)
     number = sequence(event.sequence, "event.sequence")
-    stored = _known_event(view, event, "event", with_sequence=True)
+    branch_id = event.branch_id or MAIN
+    stored = _known_event(view, event, branch_id, "event", with_sequence=True)
     if stored:
         return Change(stored.frame)
-    record = _event_record(view, view.revision + 1, event, number, call, "event")
-    check_thread(view, [record], call)
-    return Change(record.frame, [record])
+    return _appended(view, event, branch_id, number, call)
 
 
 def append_next_event(view: View, request: pb.AppendNextEventRequest, call: Call) -> Change[bytes]:
     """Store an event with the next sequence of its branch."""
-    event = _checked_event(request.event, request.HasField("event"), "event", call)
-    stored = _known_event(view, event, "event")
+    event = _checked_event(request, call)
+    branch_id = event.branch_id or MAIN
+    stored = _known_event(view, event, branch_id, "event")
     if stored:
         return Change(stored.frame)
-    last = view.number(EVENTS + event.branch_id)
+    last = view.number(EVENTS + branch_id)
     if request.HasField("expected_last_sequence"):
-        _check_last(last, request.expected_last_sequence, event.branch_id)
-    record = _event_record(view, view.revision + 1, event, _next(last, 1, event.branch_id), call, "event")
-    check_thread(view, [record], call)
-    return Change(record.frame, [record])
+        _check_last(last, request.expected_last_sequence, branch_id)
+    return _appended(view, event, branch_id, _next(last, 1, branch_id), call)
 
 
 def append_events(view: View, request: pb.AppendEventsRequest, call: Call) -> Change[bytes]:
     """Store several events with the next sequences of their branch, all or none."""
-    branch_id = branch_name(request.branch_id)
-    if not request.events:
+    thread_id, branch_id = request.thread_id, branch_name(request.branch_id)
+    events = list(request.events)
+    if not events:
         raise invalid("events", "is empty; send at least one")
-    check_batch(len(request.events), call.limits)
-    events = []
-    for index, sent in enumerate(request.events):
-        event = pb.Event()
-        event.CopyFrom(sent)
-        _place(event, request.thread_id, branch_id, f"events[{index}]")
-        _check_event(event, f"events[{index}]", call)
-        events.append(event)
-    stored = _known_batch(view, events)
-    if stored:
-        return Change(_batch_answer(stored, [event.id for event in events]))
-    last = view.number(EVENTS + branch_id)
+    check_batch(len(events), call.limits)
+    paths = [f"events[{index}]" for index in range(len(events))]
+    for event, path in zip(events, paths, strict=True):
+        _check_place(event, thread_id, branch_id, path)
+        _check_event(event, path, call)
+    given = [event.id for event in events]
+    if any(given) and (stored := _known_batch(view, events, branch_id)):
+        return Change(_batch_answer(stored, given))
+    log, revision = EVENTS + branch_id, view.revision + 1
+    last = view.number(log)
     if request.HasField("expected_last_sequence"):
         _check_last(last, request.expected_last_sequence, branch_id)
-    _next(last, len(events), branch_id)
-    given = {event.id for event in events}
-    revision = view.revision
-    records = [
-        _event_record(view, revision + place, event, last + place, call, f"events[{place - 1}]", given)
-        for place, event in enumerate(events, 1)
-    ]
-    answer = _batch_answer(records, [event.id for event in events])
+    first = _next(last, len(events), branch_id)
+    made_up = _made_up_ids(view, log, given, revision)
+    additions = _Additions(thread_id, branch_id, call)
+    records = list(map(additions.record, events, made_up, count(first), count(revision), paths))
+    ids = [known or name for known, name in zip(given, made_up, strict=True)]
+    answer = _batch_answer(records, ids)
     check_answer(len(answer), call.limits)
     check_thread(view, records, call)
     return Change(answer, records)
@@ -323,24 +320,30 @@ def _normalise_branch(request: pb.ForkRequest | pb.ListCheckpointsRequest) -> No
     request.branch_id = request.branch_id or MAIN
 
 
-def _place(message: pb.Event | pb.Checkpoint, thread_id: str, branch_id: str, path: str) -> None:
-    """Set thread and branch on a part of a request that may leave them empty, and refuse any others."""
+def _check_place(message: pb.Event | pb.Checkpoint, thread_id: str, branch_id: str, path: str) -> None:
+    """Refuse any other thread and branch than the request's in a part of it; it may leave them empty."""
     if message.thread_id not in ("", thread_id):
         raise invalid(f"{path}.thread_id", "is another thread's; leave it empty or give the request's")
     if message.branch_id not in ("", branch_id):
         raise invalid(f"{path}.branch_id", "is another branch's; leave it empty or give the request's")
-    message.thread_id = thread_id
-    message.branch_id = branch_id
 
 
-def _checked_event(sent: pb.Event, given: bool, path: str, call: Call) -> pb.Event:
-    if not given:
-        raise invalid(path, "is missing")
-    event = pb.Event()
-    event.CopyFrom(sent)
-    event.branch_id = branch_name(event.branch_id, f"{path}.branch_id")
-    _check_event(event, path, call)
+def _checked_event(request: pb.AppendEventRequest | pb.AppendNextEventRequest, call: Call) -> pb.Event:
+    if not request.HasField("event"):
+        raise invalid("event", "is missing")
+    event = request.event
+    if event.branch_id:
+        identifier(event.branch_id, "event.branch_id")
+    _check_event(event, "event", call)
     return event
+
+
+def _appended(view: View, event: pb.Event, branch_id: str, number: int, call: Call) -> Change[bytes]:
+    revision = view.revision + 1
+    made_up = _made_up(f"evt-{revision:x}", partial(view.find, EVENTS + branch_id))
+    record = _Additions(event.thread_id, branch_id, call).record(event, made_up, number, revision, "event")
+    check_thread(view, [record], call)
+    return Change(record.frame, [record])
 
 
 def _check_event(event: pb.Event, path: str, call: Call) -> None:
@@ -357,25 +360,54 @@ def _check_event(event: pb.Event, path: str, call: Call) -> None:
 def _made_up(name: str, taken: Callable[[str], object]) -> str:
     """Return an id for what came without one: `name`, unless a client has taken that."""
     while taken(name):
-        name += "x"
+        name += _TAKEN
     return name
 
 
-def _event_record(
-    view: View, revision: int, event: pb.Event, number: int, call: Call, path: str, given: Container[str] = ()
-) -> Record:
-    """Return the record of an event, which gets what the server adds to it; `given` are the ids that come with it."""
-    log = EVENTS + event.branch_id
-    plain = f"evt-{revision:x}"
-    event.id = event.id or _made_up(plain, lambda name: name in given or view.find(log, name))
-    event.sequence = number
-    event.revision = revision
-    if not event.HasField("create_time"):
-        clock.stamp(event.create_time, call.now)
-    payload = event.SerializeToString()
-    check_record(len(payload), call.limits, path)
-    # See find_event: an id that carries the revision needs no index.
-    return Record(log, revision, number, frame(payload), "" if event.id == plain else event.id)
+def _made_up_ids(view: View, log: str, given: Sequence[str], revision: int) -> Sequence[str]:
+    """Return ids for events that get these revisions on; `given` are those that they came with."""
+    made_up = [f"evt-{number:x}" for number in range(revision, revision + len(given))]
+    taken = set(given)
+    if view.named(log) or not taken.isdisjoint(made_up):
+        return [_made_up(name, lambda name: name in taken or view.find(log, name)) for name in made_up]
+    return made_up
+
+
+class _Additions:
+    """What the server adds to the events of one request, which all go to one branch.
+
+    It is written behind the bytes of an event as it was sent, and an id that is made up before them: where a field
+    stands twice, the last counts. So no event is copied as a message, and its id stays the first field.
+    Source: https://protobuf.dev/programming-guides/encoding#last-one-wins
+    """
+
+    def __init__(self, thread_id: str, branch_id: str, call: Call) -> None:
+        self._thread_id, self._branch_id, self._call = thread_id, branch_id, call
+        self._log = EVENTS + branch_id
+        self._added = pb.Event()
+        self._timed = False
+
+    def record(self, event: pb.Event, made_up: str, number: int, revision: int, path: str) -> Record:
+        """Return the record of a checked event; `made_up` is its id where it came without one."""
+        added = self._added
+        added.thread_id = "" if event.thread_id else self._thread_id
+        added.branch_id = "" if event.branch_id else self._branch_id
+        added.sequence = number
+        added.revision = revision
+        if event.HasField("create_time") == self._timed:
+            self._timed = not self._timed
+            if self._timed:
+                clock.stamp(added.create_time, self._call.now)
+            else:
+                added.ClearField("create_time")
+        payload = event.SerializeToString() + added.SerializeToString()
+        event_id = event.id
+        if not event_id:
+            payload = field(RECORD_TAG, made_up.encode()) + payload
+            if made_up.endswith(_TAKEN):  # see find_event: an id that carries the revision needs no index
+                event_id = made_up
+        check_record(len(payload), self._call.limits, path)
+        return Record(self._log, revision, number, frame(payload), event_id)
 
 
 def _same(one: pb.Event | pb.Checkpoint, other: pb.Event | pb.Checkpoint, *apart: str) -> bool:
@@ -390,18 +422,21 @@ def _same(one: pb.Event | pb.Checkpoint, other: pb.Event | pb.Checkpoint, *apart
     return bare[0] == bare[1]
 
 
-def _known_event(view: View, event: pb.Event, path: str, *, with_sequence: bool = False) -> Record | None:
+def _known_event(
+    view: View, event: pb.Event, branch_id: str, path: str, *, with_sequence: bool = False
+) -> Record | None:
     """Return the record of an event that was sent before."""
-    record = find_event(view, event.branch_id, event.id) if event.id else None
+    record = find_event(view, branch_id, event.id) if event.id else None
     if record is None:
         return None
-    apart = () if with_sequence else ("sequence",)
-    if _same(event, pb.Event.FromString(body(record.frame)), *apart):
+    stored = pb.Event.FromString(body(record.frame))
+    apart = ["thread_id", "branch_id"] if with_sequence else ["thread_id", "branch_id", "sequence"]
+    if _same(event, stored, *apart):
         return record
-    raise _event_exists(event, path)
+    raise _event_exists(stored, path)
 
 
-def _known_batch(view: View, events: Sequence[pb.Event]) -> Sequence[Record]:
+def _known_batch(view: View, events: Sequence[pb.Event], branch_id: str) -> Sequence[Record]:
     """Return the records of a batch that was sent before: all of it, in this order, or none."""
     given: dict[str, int] = {}
     known: list[Record] = []
@@ -415,7 +450,7 @@ def _known_batch(view: View, events: Sequence[pb.Event]) -> Sequence[Record]:
                 first=given[event.id],
             )
         given[event.id] = index
-        record = _known_event(view, event, f"events[{index}].id")
+        record = _known_event(view, event, branch_id, f"events[{index}].id")
         if record:
             known.append(record)
     if not known:
@@ -423,7 +458,7 @@ def _known_batch(view: View, events: Sequence[pb.Event]) -> Sequence[Record]:
     first = known[0].number
     if len(known) == len(events) and all(record.number == first + place for place, record in enumerate(known)):
         return known
-    stored = next(event for event in events if event.id and find_event(view, event.branch_id, event.id))
+    stored = pb.Event.FromString(body(known[0].frame))
     raise _event_exists(stored, f"events[{given[stored.id]}].id")
 
 
@@ -544,16 +579,17 @@ def _first_records(
     if request.HasField("checkpoint"):
         checkpoint = pb.Checkpoint()
         checkpoint.CopyFrom(request.checkpoint)
-        _place(checkpoint, request.thread_id, name, "checkpoint")
+        _check_place(checkpoint, request.thread_id, name, "checkpoint")
+        checkpoint.thread_id, checkpoint.branch_id = request.thread_id, name
         _check_checkpoint(checkpoint, "checkpoint", call)
         yield _checkpoint_record(view, revision, checkpoint, call, "checkpoint"), b"\x12"
         revision += 1
     if request.HasField("event"):
-        event = pb.Event()
-        event.CopyFrom(request.event)
-        _place(event, request.thread_id, name, "event")
+        event = request.event
+        _check_place(event, request.thread_id, name, "event")
         _check_event(event, "event", call)
-        yield _event_record(view, revision, event, 1, call, "event"), b"\x1a"
+        made_up = f"evt-{revision:x}"  # nobody has it: there was no such branch before
+        yield _Additions(request.thread_id, name, call).record(event, made_up, 1, revision, "event"), b"\x1a"
 
 
 def _unforked(view: View, thread_id: str, after: int | None, *, main_came: bool) -> Iterable[tuple[int, bytes]]:

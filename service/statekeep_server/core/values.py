@@ -64,7 +64,7 @@ def _check_json(text: str, field: str) -> None:
     if len(text) >= _LARGE:
         _check_large_json(text, field)
         return
-    if _brackets(text) > MAX_DEPTH and _depth(text) > MAX_DEPTH:
+    if len(text) > MAX_DEPTH and _brackets(text) > MAX_DEPTH and _depth(text) > MAX_DEPTH:
         raise _too_deep(field)
     try:
         orjson.loads(text)

@@ -10,7 +10,7 @@ from bisect import bisect_left, bisect_right
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from heapq import heapify, heappop, heappush, merge
-from itertools import islice
+from itertools import groupby, islice
 from operator import attrgetter
 from threading import Lock
 from typing import NoReturn, TypeVar
@@ -30,6 +30,7 @@ _AT_ONCE = 1_000  # records that one round of a sweep removes before others get 
 _STEPS = 32  # of counting, before others get their turn
 _LOOKED_AT = 500  # names that a walk over all looks at before others get their turn
 _revision_of = attrgetter("revision")
+_log_of = attrgetter("log")
 
 # What things take in memory besides their frames, about: a test compares it with what Python says.
 PARTITION, LOG, EVENT_LOG, RECORD, EVENT = 800, 200, 100, 300, 44  # bytes
@@ -94,10 +95,14 @@ class Partition:
     def apply(self, change: Change[Answer], now: int) -> None:
         """Make a change. The caller holds the lock."""
         self.epoch += 1
-        for record in change.records:
-            self._append(record)
-        if change.records:
-            self.revision = change.records[-1].revision
+        records = change.records
+        if len(records) > 1:
+            for name, run in groupby(records, _log_of):
+                self._extend(name, list(run))
+        elif records:
+            self._append(records[0])
+        if records:
+            self.revision = records[-1].revision
         if change.trims:
             self._trim(change.trims)
         self._oldest = max(self._oldest, change.oldest)
@@ -185,6 +190,16 @@ class Partition:
             record = journal[place]
             if record.log.startswith(kind) and record.revision not in holes:
                 yield record
+
+    def _extend(self, name: str, records: Sequence[Record]) -> None:
+        """Append records of one log."""
+        if name[0] not in APPEND_ONLY:
+            for record in records:
+                self._append(record)
+            return
+        events = self.event_log(name) or self._begin_event_log(name)
+        self.size += events.extend(records) + EVENT * len(records)
+        self.kept += len(records)
 
     def _append(self, record: Record) -> None:
         name = record.log
@@ -317,6 +332,10 @@ class PartitionView:
     def find(self, log: str, id: str) -> Record | None:  # noqa: A002 (the field's name in the contract)
         found = self._log(log)
         return found.find(id) if found else None
+
+    def named(self, log: str) -> bool:
+        found = self._log(log)
+        return found is not None and found.named
 
     def number(self, log: str) -> int:
         found = self._log(log)

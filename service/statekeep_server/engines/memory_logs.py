@@ -5,7 +5,7 @@ One writer at a time changes a log. A reader beside it may see anything, or fail
 
 from array import array
 from bisect import bisect_left, bisect_right
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from itertools import accumulate
 from operator import attrgetter
@@ -94,6 +94,11 @@ class RecordLog:
             while by_number[place] is not record:
                 place += 1
             del by_number[place]
+
+    @property
+    def named(self) -> bool:
+        """Whether any record may be found by an id."""
+        return self._ids is not None
 
     def count(self) -> int:
         """Return how many records there are."""
@@ -191,6 +196,32 @@ class EventLog:
         self._tail_size += len(record.frame)
         self._revisions.append(record.revision)
         self.number = max(self.number, record.number)
+
+    def extend(self, records: Sequence[Record]) -> int:
+        """Add records, and return how many bytes their frames take."""
+        frames = [record.frame for record in records]
+        size = sum(map(len, frames))
+        following = range(self.number + 1, self.number + 1 + len(records))
+        if (
+            not self._revisions
+            or self._numbers is not None
+            or self._tail_size + size > SEGMENT
+            or any([record.id for record in records])
+            or [record.number for record in records] != list(following)
+        ):
+            for record in records:
+                self.append(record)
+            return size
+        self._tail += frames
+        self._tail_size += size
+        self._revisions.extend([record.revision for record in records])
+        self.number = following[-1]
+        return size
+
+    @property
+    def named(self) -> bool:
+        """Whether any record may be found by an id."""
+        return self._ids is not None
 
     def count(self) -> int:
         """Return how many records there are."""

@@ -353,6 +353,10 @@ class SqliteView:
         row = self._stored(_BY_ID, (found.id, id)).fetchone()
         return record_of(log, row) if row else None
 
+    def named(self, log: str) -> bool:
+        found = self._log(log)
+        return found is not None and found.named
+
     def number(self, log: str) -> int:
         found = self._log(log)
         return found.number if found else 0
