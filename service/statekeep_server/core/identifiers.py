@@ -8,6 +8,7 @@ from statekeep_server.core.journal import MAX_NUMBER
 # Unicode's White_Space. str.strip() without an argument also takes U+001C to U+001F, which are controls.
 WHITE_SPACE = "\t\n\v\f\r \x85\xa0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u2028\u2029\u202f\u205f\u3000"
 RESERVED_PREFIX = "_compaction/"
+SCOPE_CHARACTERS = 256
 ID_BYTES = 256
 SCRATCH_KEY_BYTES = 512
 
@@ -19,7 +20,7 @@ _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 def scope_name(text: str, field: str) -> str:
     """Return a scope's name, trimmed."""
-    return text if _SCOPE.fullmatch(text) else _trimmed(text, field, _SCOPE, 256)
+    return text if _SCOPE.fullmatch(text) else _trimmed(text, field, _SCOPE, SCOPE_CHARACTERS)
 
 
 def memory_key(text: str, field: str) -> str:

@@ -6,12 +6,13 @@ every write of the scope. Each public function is one RPC: `(view, request, call
 """
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 
 from statekeep.v1 import memory_pb2 as pb
 
 from statekeep_server.core import clock, values
 from statekeep_server.core.errors import Reason, StatekeepError, invalid
-from statekeep_server.core.identifiers import WHITE_SPACE, memory_key, scope_name, version, writable_key
+from statekeep_server.core.identifiers import SCOPE_CHARACTERS, WHITE_SPACE, memory_key, scope_name, version, writable_key
 from statekeep_server.core.journal import KEY, MAX_NUMBER, PURGES, Call, Change, Record, View
 from statekeep_server.core.pages import Page, revision_cursor
 from statekeep_server.core.requests import Request
@@ -22,7 +23,9 @@ from statekeep_server.core.wire import field, frame, without_tail
 PARTITIONS = "m"
 """What the partitions of scopes begin with."""
 
+_SCOPE_TAG = b"\x0a"  # MemoryEntry.scope, field 1
 _VALUE_TAG = b"\x22"  # MemoryEntry.value, field 4: kept as an entry's last, so that a read may leave it out
+_SCOPES = 1_000  # that were used last, whose names need no second look
 _KEYS_IN_A_PURGE_RECORD = 2**20  # bytes
 _TRIMMED_AT_ONCE = 1_000  # versions of a key, and
 _TRIMMED_BYTES = 16 * 2**20  # about so many bytes of them, that one change trims beyond the limit
@@ -30,16 +33,29 @@ _TRIMMED_BYTES = 16 * 2**20  # about so many bytes of them, that one change trim
 
 def partition(scope: pb.Scope, path: str = "scope") -> str:
     """Return the partition of a scope. Partitions sort as scopes do: by name, then namespace, flow, execution."""
-    if not pb.SCOPE_TYPE_UNSPECIFIED <= scope.type <= pb.SCOPE_TYPE_EXECUTION:
-        raise invalid(f"{path}.type", "is unknown; use namespace (1), flow (2) or execution (3)")
-    name = scope_name(scope.name, f"{path}.name")
-    return f"{PARTITIONS}{name}\0{scope.type or pb.SCOPE_TYPE_NAMESPACE}"
+    return _scope(scope.type, scope.name, path)[0]
 
 
 def scope_of(partition: str) -> pb.Scope:
     """Return the scope whose partition this is."""
     name, _, kind = partition[len(PARTITIONS) :].partition("\0")
     return pb.Scope(type=pb.ScopeType.ValueType(int(kind)), name=name)
+
+
+def _scope(kind: pb.ScopeType.ValueType, name: str, path: str) -> tuple[str, bytes]:
+    """Return the partition of a scope, and the scope as an entry holds it."""
+    # A name with many blanks around it is right, but not to be kept.
+    return _kept_scope(kind, name, path) if len(name) <= SCOPE_CHARACTERS else _new_scope(kind, name, path)
+
+
+def _new_scope(kind: pb.ScopeType.ValueType, name: str, path: str) -> tuple[str, bytes]:
+    if not pb.SCOPE_TYPE_UNSPECIFIED <= kind <= pb.SCOPE_TYPE_EXECUTION:
+        raise invalid(f"{path}.type", "is unknown; use namespace (1), flow (2) or execution (3)")
+    scope = pb.Scope(type=kind or pb.SCOPE_TYPE_NAMESPACE, name=scope_name(name, f"{path}.name"))
+    return f"{PARTITIONS}{scope.name}\0{scope.type}", field(_SCOPE_TAG, scope.SerializeToString())
+
+
+_kept_scope = lru_cache(_SCOPES)(_new_scope)
 
 
 # --- writing
@@ -382,14 +398,11 @@ def _record(
     value: bytes,
     path: str = "",
 ) -> Record:
-    stored_scope = entry.scope
-    stored_scope.type = scope.type or pb.SCOPE_TYPE_NAMESPACE
-    stored_scope.name = scope_name(scope.name, f"{path}scope.name")
     entry.key = key
     clock.stamp(entry.create_time, call.now)
     entry.entry_id = f"{view.life:x}-{revision:x}"
     entry.revision = revision
-    payload = entry.SerializeToString() + value
+    payload = _scope(scope.type, scope.name, f"{path}scope")[1] + entry.SerializeToString() + value
     check_record(len(payload), call.limits, f"{path}value" if value else "")
     expires = entry.expire_time.ToMicroseconds() if entry.HasField("expire_time") else 0
     return Record(KEY + key, revision, entry.version, frame(payload), "", len(value), entry.deleted, expires)

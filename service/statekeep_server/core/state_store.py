@@ -60,8 +60,7 @@ def append_event(view: View, request: pb.AppendEventRequest, call: Call) -> Chan
     event = _checked_event(request, call)
     number = sequence(event.sequence, "event.sequence")
     branch_id = event.branch_id or MAIN
-    stored = _known_event(view, event, branch_id, "event", with_sequence=True)
-    if stored:
+    if event.id and (stored := _known_event(view, event, branch_id, "event", with_sequence=True)):
         return Change(stored.frame)
     return _appended(view, event, branch_id, number, call)
 
@@ -70,8 +69,7 @@ def append_next_event(view: View, request: pb.AppendNextEventRequest, call: Call
     """Store an event with the next sequence of its branch."""
     event = _checked_event(request, call)
     branch_id = event.branch_id or MAIN
-    stored = _known_event(view, event, branch_id, "event")
-    if stored:
+    if event.id and (stored := _known_event(view, event, branch_id, "event")):
         return Change(stored.frame)
     last = view.number(EVENTS + branch_id)
     if request.HasField("expected_last_sequence"):
@@ -340,7 +338,9 @@ def _checked_event(request: pb.AppendEventRequest | pb.AppendNextEventRequest, c
 
 def _appended(view: View, event: pb.Event, branch_id: str, number: int, call: Call) -> Change[bytes]:
     revision = view.revision + 1
-    made_up = _made_up(f"evt-{revision:x}", partial(view.find, EVENTS + branch_id))
+    made_up = f"evt-{revision:x}"
+    if view.named(log := EVENTS + branch_id):
+        made_up = _made_up(made_up, partial(view.find, log))
     record = _Additions(event.thread_id, branch_id, call).record(event, made_up, number, revision, "event")
     check_thread(view, [record], call)
     return Change(record.frame, [record])
@@ -425,8 +425,8 @@ def _same(one: pb.Event | pb.Checkpoint, other: pb.Event | pb.Checkpoint, *apart
 def _known_event(
     view: View, event: pb.Event, branch_id: str, path: str, *, with_sequence: bool = False
 ) -> Record | None:
-    """Return the record of an event that was sent before."""
-    record = find_event(view, branch_id, event.id) if event.id else None
+    """Return the record of an event that was sent before, with its id."""
+    record = find_event(view, branch_id, event.id)
     if record is None:
         return None
     stored = pb.Event.FromString(body(record.frame))

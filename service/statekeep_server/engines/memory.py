@@ -105,7 +105,8 @@ class Partition:
             self.revision = records[-1].revision
         if change.trims:
             self._trim(change.trims)
-        self._oldest = max(self._oldest, change.oldest)
+        if change.oldest > self._oldest:
+            self._oldest = change.oldest
         self.create_time = self.create_time or now
         self.update_time = now
         self.epoch += 1

@@ -188,14 +188,16 @@ class EventLog:
         place = len(self._revisions)
         if record.id:
             self._index(record.id, place)
-        if self._numbers is None and record.number != self._first + place:
+        number = record.number
+        if self._numbers is None and number != self._first + place:
             self._numbers = array("q", range(self._first, self._first + place))
         if self._numbers is not None:
-            self._numbers.append(record.number)
+            self._numbers.append(number)
         self._tail.append(record.frame)
         self._tail_size += len(record.frame)
         self._revisions.append(record.revision)
-        self.number = max(self.number, record.number)
+        if number > self.number:
+            self.number = number
 
     def extend(self, records: Sequence[Record]) -> int:
         """Add records, and return how many bytes their frames take."""
