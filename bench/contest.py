@@ -56,6 +56,18 @@ def timed(name: str, work: Callable[[], int], goal: float | None = None) -> Side
     return Side(name, turn, goal)
 
 
+def each_in_turn(sides: Sequence[Side]) -> Side:
+    """Return several processes of one kind as one side: each has a turn, then the next. All are warmed up."""
+
+    def turn(number: int, seconds: float) -> Turn:
+        if number < 0:
+            for side in sides[1:]:
+                side.turn(number, seconds)
+        return sides[max(number, 0) % len(sides)].turn(number, seconds)
+
+    return sides[0]._replace(turn=turn)
+
+
 def contest(
     name: str, unit: str, subject: Side, others: Sequence[Side], effort: Effort, least: float | None = None
 ) -> Iterator[Row]:

@@ -34,9 +34,9 @@ def _whole(
 ) -> Iterator[Row]:
     """Measure a thread that is read from its first event; goals are beside etcd, Valkey and the constant stream."""
     place = f"whole-{size}"
-    fill_thread(stage.stubs, place, count, size)
-    request = state.StreamHistoryRequest(thread_id=place)
-    prepared, sizes = stream(stage.stubs, request, 1, count)
+    for cast in stage.casts:
+        fill_thread(cast.stubs, place, count, size)
+    subject, sizes = _subject(stage, place, ONE, count)
     value = event(size).SerializeToString()
     others = stage.beside_constant(ONE, sizes, count, goals[2])
 
@@ -48,15 +48,20 @@ def _whole(
     others += stage.beside_etcd(
         "etcd Range", ONE, etcd.RANGE, lambda peer: peer.ranging(f"{place}/", count, value), count, goals[0]
     )
-    side = stage.load(ONE, STREAM_HISTORY, lambda number: prepared, count)
     shown = f"{size} B" if size < 1_000 else f"{size // 1_000} KB"
-    yield from contest(f"StreamHistory, {count:,} x {shown}, 1 connection", "events/s", side, others, stage.effort)
+    yield from contest(f"StreamHistory, {count:,} x {shown}, 1 connection", "events/s", subject, others, stage.effort)
+
+
+def _subject(stage: Stage, thread: str, shape: Shape, count: int) -> tuple[Side, list[int]]:
+    """Return a thread that is read in each cast, and the sizes of its messages."""
+    request = state.StreamHistoryRequest(thread_id=thread)
+    _, sizes = stream(stage.stubs, request, 1, count)
+    subject = stage.load_each(shape, STREAM_HISTORY, lambda stubs, number: stream(stubs, request, 1, count)[0], count)
+    return subject, sizes
 
 
 def _two_connections(stage: Stage) -> Iterator[Row]:
-    request = state.StreamHistoryRequest(thread_id=f"whole-{EVENT_SIZE}")
-    prepared, sizes = stream(stage.stubs, request, 1, HISTORY)
-    side = stage.load(_FOUR, STREAM_HISTORY, lambda number: prepared, HISTORY)
+    side, sizes = _subject(stage, f"whole-{EVENT_SIZE}", _FOUR, HISTORY)
     others = stage.beside_constant(_FOUR, sizes, HISTORY)
     yield from contest(
         f"StreamHistory, {HISTORY:,} x {EVENT_SIZE} B, 2 connections x 2", "events/s", side, others, stage.effort

@@ -3,12 +3,11 @@
 from collections.abc import Iterator
 
 from bench import etcd
-from bench.bare import EMPTY
 from bench.contest import Side, contest
-from bench.load import MANY, ONE, Load, Prepared, Shape
+from bench.load import MANY, ONE, Prepared, Shape
 from bench.stage import Stage
 from bench.table import Row
-from bench.workloads import APPEND_EVENTS, APPEND_NEXT, EVENT_SIZE, GET, SET, VALUE, Workload, empty, event
+from bench.workloads import APPEND_EVENTS, APPEND_NEXT, EVENT_SIZE, GET, SET, VALUE, Stubs, Workload, event
 
 _ETCD_MANY = Shape(8, 32)
 _GOALS = {(GET, ONE): 1.1, (SET, ONE): 1.1, (APPEND_NEXT, ONE): 1.1, (GET, MANY): 0.92, (SET, MANY): 0.9}
@@ -28,17 +27,16 @@ def _subject(stage: Stage, workload: Workload, shape: Shape) -> tuple[Side, int]
     """Return a workload as it is measured on a thread or key for each turn, and the bytes of its requests."""
     place = f"{workload.name.split()[0]}-{shape.connections}-{{}}".format
 
-    def prepare(number: int) -> Prepared:
-        return workload.prepare(stage.stubs, place(number))
+    def prepare(stubs: Stubs, number: int) -> Prepared:
+        return workload.prepare(stubs, place(number))
 
     size = len(workload.prepare(stage.stubs, place("sample")).request)
-    return stage.load(shape, workload.method, prepare, workload.units), size
+    return stage.load_each(shape, workload.method, prepare, workload.units), size
 
 
 def _itself(stage: Stage) -> Iterator[Row]:
     """Say what the ratios are worth: the floor, beside itself."""
-    again = Load(stage.bare, MANY, EMPTY, lambda number: empty(EVENT_SIZE)).side("the floor")
-    floor = stage.beside_empty(MANY, EVENT_SIZE)
+    again, floor = stage.beside_empty(MANY, EVENT_SIZE)[0], stage.beside_empty(MANY, EVENT_SIZE)
     yield from contest(f"Empty call, bare server, {MANY}", "calls/s", again, floor, stage.effort)
 
 

@@ -55,7 +55,9 @@ def _floor(stage: Stage) -> Side:
         for each in sent:
             prepared.check(each)
 
-    return _side("empty call, bare server", stage.bare, EMPTY, lambda number: [prepared.request] * _WRITERS, check)
+    return _side(
+        "empty call, bare server", stage.casts[0].bare, EMPTY, lambda number: [prepared.request] * _WRITERS, check
+    )
 
 
 def _etcd(stage: Stage, names: Sequence[Callable[[int], str]], places: int) -> list[Side]:

@@ -62,10 +62,8 @@ class Kept:
 
             step = self.runner.run(self.engine.read(reader.partition, query))
             place = step.place
-            if step.message is None:
-                return found
-            found.append(step.message)
-            if step.done:
+            found += step.messages
+            if step.quiet or step.done:
                 return found
         raise AssertionError("the stream does not end")
 

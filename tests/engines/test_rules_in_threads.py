@@ -68,9 +68,8 @@ class Client:
         while not enough(messages):
             step = await self._engine.read(reader.partition, lambda view, place=place: reader.step(view, CALL, place))
             place = step.place
-            if step.message:
-                messages.append(answer.FromString(step.message))
-            elif step.message is None:
+            messages += map(answer.FromString, step.messages)
+            if step.quiet and not enough(messages):
                 await bell.wait(None)  # no timer, which would wake who was not rung for
         bell.close()
         return messages

@@ -143,22 +143,20 @@ class Stream:
         self.done = False
         self.place: Any = None
         self.reader = reader
+        self._ready: list[bytes] = []
         self._world = world
         self._answer = answer
 
     def step(self) -> Any:
         """Return the next message, None where there is nothing more now."""
-        while not self.done:
+        quiet = False
+        while not (self._ready or self.done or quiet):
             step = self._world.look(
                 self.reader.partition, lambda view: self.reader.step(view, self._world.call, self.place)
             )
-            self.place = step.place
-            self.done = step.done
-            if step.message:
-                return self._answer.FromString(step.message)
-            if step.message is None:
-                return None
-        return None
+            self.place, self.done, quiet = step.place, step.done, step.quiet
+            self._ready += step.messages
+        return self._answer.FromString(self._ready.pop(0)) if self._ready else None
 
     def rest(self) -> list[Any]:
         """Return the messages there are now."""

@@ -102,6 +102,7 @@ def test_any_frame_without_its_tail_is_the_frame_of_the_rest(head: bytes, tail: 
         (thread_streams._REVISION, state_store_pb2.StreamHistoryResponse, "revision", b""),
         (memory_streams._CAUGHT_UP, memory_pb2.MemoryWatchResponse, "caught_up", b"\x01"),
         (memory_streams._REVISION, memory_pb2.MemoryWatchResponse, "revision", b""),
+        (memory._SCOPE_TAG, memory_pb2.MemoryEntry, "scope", b""),
         (memory._VALUE_TAG, memory_pb2.MemoryEntry, "value", b""),
         (wire.RECORD_TAG, admin_pb2.AdminExportResponse, "parts", b""),
         (parts._AS_STORED[KEY], admin_pb2.ExportedPart, "entry", b""),
@@ -130,6 +131,7 @@ def test_every_tag_that_is_written_in_the_code_is_one_that_is_held_to_the_proto_
     assert found == {
         ("wire.py", r"\x0a"),
         ("memory_logs.py", r"\x20"),
+        ("memory.py", r"\x0a"),
         ("memory.py", r"\x22"),
         ("memory.py", r"\x12"),
         ("memory_streams.py", r"\x10\x01"),

@@ -12,7 +12,14 @@ from statekeep.v1 import memory_pb2 as pb
 
 from statekeep_server.core import clock, values
 from statekeep_server.core.errors import Reason, StatekeepError, invalid
-from statekeep_server.core.identifiers import SCOPE_CHARACTERS, WHITE_SPACE, memory_key, scope_name, version, writable_key
+from statekeep_server.core.identifiers import (
+    SCOPE_CHARACTERS,
+    WHITE_SPACE,
+    memory_key,
+    scope_name,
+    version,
+    writable_key,
+)
 from statekeep_server.core.journal import KEY, MAX_NUMBER, PURGES, Call, Change, Record, View
 from statekeep_server.core.pages import Page, revision_cursor
 from statekeep_server.core.requests import Request
@@ -25,7 +32,7 @@ PARTITIONS = "m"
 
 _SCOPE_TAG = b"\x0a"  # MemoryEntry.scope, field 1
 _VALUE_TAG = b"\x22"  # MemoryEntry.value, field 4: kept as an entry's last, so that a read may leave it out
-_SCOPES = 1_000  # that were used last, whose names need no second look
+_SCOPES = 100  # that were used last, whose names need no second look
 _KEYS_IN_A_PURGE_RECORD = 2**20  # bytes
 _TRIMMED_AT_ONCE = 1_000  # versions of a key, and
 _TRIMMED_BYTES = 16 * 2**20  # about so many bytes of them, that one change trims beyond the limit

@@ -30,7 +30,6 @@ class KeyHistory:
 
     follows = False
     heartbeat = 0.0
-    ahead = 1
 
     def __init__(self, request: pb.MemoryHistoryRequest) -> None:
         if request.limit < 0:
@@ -50,14 +49,14 @@ class KeyHistory:
                 continue
             frame = shown(record, self._request.include_values)
             if frames and len(frame) > room:
-                return Step(b"".join(frames), rest)
+                return Step([b"".join(frames)], rest)
             frames.append(frame)
             room -= len(frame)
             left = rest.left and rest.left - 1
             if left == 0:
                 break
             rest = _Rest(record.revision, rest.before, left) if oldest_first else _Rest(0, record.revision, left)
-        return Step(b"".join(frames) or None, rest, done=True)
+        return Step([b"".join(frames)] if frames else (), rest, done=True)
 
     def revision(self, place: _Rest) -> int:
         """Return the revision after which there is more to send."""
@@ -72,7 +71,6 @@ class ScopeWatch:
     """Memory.Watch: the writes of a scope, in order, from any revision on."""
 
     follows = True
-    ahead = 1
 
     def __init__(self, request: pb.MemoryWatchRequest) -> None:
         self.partition = partition(request.scope)
@@ -89,10 +87,10 @@ class ScopeWatch:
         after = cursor._replace(revision=revision, caught_up=caught_up)
         quiet = revision >= view.revision
         if caught_up and not cursor.caught_up:
-            return Step(b"".join(frames) + _CAUGHT_UP + self.beat(after), after, quiet=quiet)
-        if frames:
-            return Step(b"".join(frames) + self.beat(after), after, quiet=quiet)
-        return Step(None if quiet else b"", after, quiet=quiet)
+            frames += _CAUGHT_UP, self.beat(after)
+        elif frames:
+            frames.append(self.beat(after))
+        return Step([b"".join(frames)] if frames else (), after, quiet=quiet)
 
     def revision(self, place: Cursor) -> int:
         """Return the revision up to which everything was sent."""

@@ -1,5 +1,6 @@
-"""What all streams have in common: a reader that is asked for one message after the other, and its place."""
+"""What all streams have in common: a reader that is asked for the next messages, again and again, and its place."""
 
+from collections.abc import Sequence
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from google.protobuf.duration_pb2 import Duration
@@ -16,12 +17,12 @@ MIN_HEARTBEAT = 100_000_000  # nanoseconds
 class Step(NamedTuple, Generic[P]):
     """One step of a stream.
 
-    `message` is what is to be sent; None where there is nothing more now, empty where the search goes on. `place` is
-    where the next step begins. `done` says that the stream ends with this message, `quiet` that there is nothing after
-    it until the partition changes.
+    `messages` are what is to be sent. `place` is where the next step begins. `done` says that the stream ends with
+    this, `quiet` that there is nothing after it until the partition changes. One without messages that is neither is a
+    search that goes on.
     """
 
-    message: bytes | None
+    messages: Sequence[bytes]
     place: P
     done: bool = False
     quiet: bool = False
@@ -35,12 +36,12 @@ class Reader(Protocol[P]):
     """Whether the stream stays when everything was sent."""
     heartbeat: float
     """Seconds without a message after which one is sent all the same; 0 for never."""
-    ahead: int
-    """How many messages may be read before the first is sent: more than one only where they are sent as they are
-    stored. Those that are made cost memory while a slow client takes its time."""
 
     def step(self, view: View, call: Call, place: P | None) -> Step[P]:
-        """Return the next message; `place` is None at the start."""
+        """Return the next messages; `place` is None at the start.
+
+        More than one only where they are stored: those that are made cost memory while a slow client takes its time.
+        """
 
     def revision(self, place: P) -> int:
         """Return the revision up to which everything was sent."""

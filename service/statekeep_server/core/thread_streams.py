@@ -35,21 +35,21 @@ class _Place(NamedTuple):
 
 
 class _Part(NamedTuple):
-    """A message, how many events it holds, and the last record's revision.
+    """Messages, how many events they hold, and the last record's revision.
 
     `complete` says that it is all there is, `limited` that the limit holds an event back.
     """
 
-    message: bytes
+    messages: Sequence[bytes]
     events: int
     revision: int
     complete: bool
     limited: bool
 
 
-_NOTHING = _Part(b"", 0, 0, complete=True, limited=False)
+_NOTHING = _Part((), 0, 0, complete=True, limited=False)
 _NEVER = 2**63
-_AHEAD = 16
+_AHEAD = 16  # messages that are read before the first is sent: to go to and fro for each costs more than the message
 
 
 class BranchHistory:
@@ -71,16 +71,16 @@ class BranchHistory:
             raise invalid("last", "does not go together with after_revision or limit; leave those at 0")
         self._ancestors = request.include_ancestors
         self._checkpoints = request.include_checkpoints
-        self.ahead = 1 if self._checkpoints or self.follows else _AHEAD
+        self._ahead = 1 if self.follows else _AHEAD
 
     def step(self, view: View, call: Call, place: _Place | None) -> Step[_Place]:
-        """Return the next message."""
+        """Return the next messages."""
         if place is None:
             place = self._begin(view)
         cursor = streams.resume(view, place.cursor)
         end = view.revision if cursor.caught_up else cursor.target
         if cursor.caught_up and cursor.revision >= end:
-            return Step(None, place._replace(cursor=cursor), quiet=True)
+            return Step((), place._replace(cursor=cursor), quiet=True)
         part = (self._merged if self._checkpoints else self._events)(view, call, place, end)
         left = place.left and place.left - part.events
         done = part.limited or (part.complete and (not self.follows or left == 0))
@@ -88,9 +88,10 @@ class BranchHistory:
         revision = max(cursor.revision, end if part.complete else part.revision)
         after = Cursor(revision, cursor.target, cursor.life, cursor.oldest, cursor.caught_up or part.complete)
         reached = _Place(after, left, tuple(window for window in place.line if window.until > revision))
+        messages = part.messages
         if after.caught_up and not cursor.caught_up:
-            return Step(part.message + _CAUGHT_UP + self.beat(reached), reached, done, quiet)
-        return Step(part.message or None, reached, done, quiet)
+            messages = [*messages[:-1], b"".join((*messages[-1:], _CAUGHT_UP, self.beat(reached)))]
+        return Step(messages, reached, done, quiet)
 
     def revision(self, place: _Place) -> int:
         """Return the revision up to which everything was sent."""
@@ -110,13 +111,20 @@ class BranchHistory:
         return _Place(cursor, self._limit, line)
 
     def _events(self, view: View, call: Call, place: _Place, end: int) -> _Part:
-        """Return the next chunk of events, as the engine keeps it."""
+        """Return the next chunks of events, as the engine keeps them."""
+        messages: list[bytes] = []
+        events, last, left = 0, place.cursor.revision, place.left
         for number, (log, until) in enumerate(place.line, 1):
-            chunk = view.chunk(log, place.cursor.revision, min(until, end), place.left)
-            if chunk:
-                more = not chunk.complete or any(self._scan(view, place.line[number:], chunk.revision, end))
-                limited = more and chunk.records == place.left
-                return _Part(chunk.message, chunk.records, chunk.revision, not more, limited)
+            while chunk := view.chunk(log, last, min(until, end), left):
+                messages.append(chunk.message)
+                events += chunk.records
+                last = chunk.revision
+                left = left and left - chunk.records
+                more = not chunk.complete or any(self._scan(view, place.line[number:], last, end))
+                if not more or left == 0 or len(messages) == self._ahead:
+                    return _Part(messages, events, last, not more, limited=more and left == 0)
+                if chunk.complete:
+                    break
         return _NOTHING
 
     def _merged(self, view: View, call: Call, place: _Place, end: int) -> _Part:
@@ -127,15 +135,12 @@ class BranchHistory:
             full = size > 0 and size + len(record.frame) > call.limits.chunk
             limited = is_event and events == place.left
             if full or limited:
-                message = b"".join(parts) + _REVISION + varint(last) if parts else b""
-                return _Part(message, events, last, complete=False, limited=limited)
+                return _Part(_made(parts, last), events, last, complete=False, limited=limited)
             parts.append(record.frame if is_event else retag(_CHECKPOINTS, record.frame))
             events += is_event
             size += len(record.frame)
             last = record.revision
-        if not parts:
-            return _NOTHING
-        return _Part(b"".join(parts) + _REVISION + varint(last), events, last, complete=True, limited=False)
+        return _Part(_made(parts, last), events, last, complete=True, limited=False)
 
     def _scan(self, view: View, line: Sequence[_Window], after: int, end: int) -> Iterator[Record]:
         return chain.from_iterable(view.scan(log, after=after, before=min(until, end) + 1) for log, until in line)
@@ -145,6 +150,11 @@ class BranchHistory:
         events = ((True, record) for record in self._scan(view, place.line, after, end))
         checkpoints = ((False, record) for record in view.scan(CHECKPOINTS + self._branch, after=after, before=end + 1))
         return merge(events, checkpoints, key=_revision)
+
+
+def _made(parts: Sequence[bytes], last: int) -> Sequence[bytes]:
+    """Return a message of framed records, the last of this revision; none where there are none."""
+    return [b"".join((*parts, _REVISION, varint(last)))] if parts else ()
 
 
 def _revision(item: tuple[bool, Record]) -> int:

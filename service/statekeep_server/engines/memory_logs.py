@@ -21,6 +21,7 @@ SEGMENT = 256 * 2**10
 _REVISION = b"\x20"  # StreamHistoryResponse.revision, field 4
 _revision_of = attrgetter("revision")
 _number_of = attrgetter("number")
+_id_of = attrgetter("id")
 _FEW = 64  # records that are looked through; and where one record in so many goes, each is looked up
 _NO_ENDS = array("I")  # one for all: an array takes 80 bytes, and most logs never seal a segment
 
@@ -181,8 +182,7 @@ class EventLog:
     def append(self, record: Record) -> None:
         """Add a record."""
         if not self.born:
-            self.born = record.revision
-            self._first = record.number
+            self._begin(record)
         if self._tail_size and self._tail_size + len(record.frame) > SEGMENT:
             self._seal()
         place = len(self._revisions)
@@ -201,22 +201,23 @@ class EventLog:
 
     def extend(self, records: Sequence[Record]) -> int:
         """Add records, and return how many bytes their frames take."""
+        if not self.born:
+            self._begin(records[0])
         frames = [record.frame for record in records]
         size = sum(map(len, frames))
         following = range(self.number + 1, self.number + 1 + len(records))
         if (
-            not self._revisions
-            or self._numbers is not None
+            self._numbers is not None
             or self._tail_size + size > SEGMENT
-            or any([record.id for record in records])
-            or [record.number for record in records] != list(following)
+            or any(map(_id_of, records))
+            or list(map(_number_of, records)) != list(following)
         ):
             for record in records:
                 self.append(record)
             return size
         self._tail += frames
         self._tail_size += size
-        self._revisions.extend([record.revision for record in records])
+        self._revisions.extend(map(_revision_of, records))
         self.number = following[-1]
         return size
 
@@ -274,6 +275,11 @@ class EventLog:
             self._revisions[limit - 1],
             limit == stop,
         )
+
+    def _begin(self, first: Record) -> None:
+        self.born = first.revision
+        self._first = first.number
+        self.number = first.number - 1
 
     def _index(self, id: str, place: int) -> None:  # noqa: A002 (the field's name in the contract)
         ids = self._ids

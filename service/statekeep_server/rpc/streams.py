@@ -129,12 +129,12 @@ class Followers:
             self._refuse_when_ended()
             if clock() >= ends:
                 raise stream_too_old(age)
-            for step in await self._read(reader, now, place):
-                if step.message:
-                    if len(step.message) > _LARGE:
-                        await self._turns.take()
-                    await send(step.message)
-                    quiet_since = clock()
+            step = await self._read(reader, now, place)
+            for message in step.messages:
+                if len(message) > _LARGE:
+                    await self._turns.take()
+                await send(message)
+                quiet_since = clock()
             place = self._places[bell] = step.place
             if step.done:
                 return
@@ -144,30 +144,21 @@ class Followers:
                 if not await bell.wait(None if wake == inf else max(0.0, wake - clock())) and beat <= ends:
                     await send(reader.beat(place))
                     quiet_since = clock()
-            elif not step.message:
+            elif not step.messages:
                 await asyncio.sleep(0)  # a long search lets others go first
 
     async def _send_all(self, reader: Reader[P], send: Send, now: Now) -> None:
         place: P | None = None
         while True:
-            for step in await self._read(reader, now, place):
-                if step.message:
-                    await send(step.message)
+            step = await self._read(reader, now, place)
+            for message in step.messages:
+                await send(message)
             place = step.place
             if step.done:
                 return
 
-    def _read(self, reader: Reader[P], now: Now, place: P | None) -> Awaitable[list[Step[P]]]:
-        """Return the next steps, at least one: to go to and fro for each message costs more than the message."""
-
-        def query(view: View) -> list[Step[P]]:
-            call = now()
-            steps = [reader.step(view, call, place)]
-            while len(steps) < reader.ahead and steps[-1].message and not steps[-1].done:
-                steps.append(reader.step(view, call, steps[-1].place))
-            return steps
-
-        return self._engine.read(reader.partition, query)
+    def _read(self, reader: Reader[P], now: Now, place: P | None) -> Awaitable[Step[P]]:
+        return self._engine.read(reader.partition, lambda view: reader.step(view, now(), place))
 
     def _refuse_when_ended(self) -> None:
         if self._ended.is_set():
