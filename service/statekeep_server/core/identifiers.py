@@ -18,6 +18,11 @@ _PLAIN_ID = re.compile(r"[!-~](?:[ -~]{0,254}[!-~])?")
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f]")
 
 
+def is_scope_name(text: str) -> bool:
+    """Whether a text is a scope's name as it is, without blanks around it."""
+    return bool(_SCOPE.fullmatch(text))
+
+
 def scope_name(text: str, field: str) -> str:
     """Return a scope's name, trimmed."""
     return text if _SCOPE.fullmatch(text) else _trimmed(text, field, _SCOPE, SCOPE_CHARACTERS)

@@ -15,6 +15,7 @@ from statekeep_server.core.errors import Reason, StatekeepError, invalid
 from statekeep_server.core.identifiers import (
     SCOPE_CHARACTERS,
     WHITE_SPACE,
+    is_scope_name,
     memory_key,
     scope_name,
     version,
@@ -30,9 +31,10 @@ from statekeep_server.core.wire import field, frame, without_tail
 PARTITIONS = "m"
 """What the partitions of scopes begin with."""
 
+_SCOPE_TYPES = frozenset(pb.ScopeType.values())
 _SCOPE_TAG = b"\x0a"  # MemoryEntry.scope, field 1
 _VALUE_TAG = b"\x22"  # MemoryEntry.value, field 4: kept as an entry's last, so that a read may leave it out
-_SCOPES = 100  # that were used last, whose names need no second look
+_SCOPES = 100  # that were used last: what is made of their names is kept
 _KEYS_IN_A_PURGE_RECORD = 2**20  # bytes
 _TRIMMED_AT_ONCE = 1_000  # versions of a key, and
 _TRIMMED_BYTES = 16 * 2**20  # about so many bytes of them, that one change trims beyond the limit
@@ -51,18 +53,22 @@ def scope_of(partition: str) -> pb.Scope:
 
 def _scope(kind: pb.ScopeType.ValueType, name: str, path: str) -> tuple[str, bytes]:
     """Return the partition of a scope, and the scope as an entry holds it."""
-    # A name with many blanks around it is right, but not to be kept.
-    return _kept_scope(kind, name, path) if len(name) <= SCOPE_CHARACTERS else _new_scope(kind, name, path)
-
-
-def _new_scope(kind: pb.ScopeType.ValueType, name: str, path: str) -> tuple[str, bytes]:
-    if not pb.SCOPE_TYPE_UNSPECIFIED <= kind <= pb.SCOPE_TYPE_EXECUTION:
+    if len(name) <= SCOPE_CHARACTERS and (known := _plain_scope(kind, name)):
+        return known
+    if kind not in _SCOPE_TYPES:
         raise invalid(f"{path}.type", "is unknown; use namespace (1), flow (2) or execution (3)")
-    scope = pb.Scope(type=kind or pb.SCOPE_TYPE_NAMESPACE, name=scope_name(name, f"{path}.name"))
-    return f"{PARTITIONS}{scope.name}\0{scope.type}", field(_SCOPE_TAG, scope.SerializeToString())
+    return _written(kind, scope_name(name, f"{path}.name"))
 
 
-_kept_scope = lru_cache(_SCOPES)(_new_scope)
+@lru_cache(_SCOPES)
+def _plain_scope(kind: pb.ScopeType.ValueType, name: str) -> tuple[str, bytes] | None:
+    """Return the same for a name that is written as it is kept; None for any other."""
+    return _written(kind, name) if kind in _SCOPE_TYPES and is_scope_name(name) else None
+
+
+def _written(kind: pb.ScopeType.ValueType, name: str) -> tuple[str, bytes]:
+    scope = pb.Scope(type=kind or pb.SCOPE_TYPE_NAMESPACE, name=name)
+    return f"{PARTITIONS}{name}\0{scope.type}", field(_SCOPE_TAG, scope.SerializeToString())
 
 
 # --- writing

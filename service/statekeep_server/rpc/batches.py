@@ -13,7 +13,7 @@ ENOUGH = 32  # calls that are waiting, after which no more are waited for
 PATIENCE = 32  # turns of the event loop without another call, of 2 µs each where nothing else goes on
 LONGEST = 1_000_000  # nanoseconds that a call waits at most, if the loop's turns are longer or calls keep coming
 LONELY = 4  # batches of one after which calls seem to come alone
-PROBE = 16  # calls, of those that come alone, of which one looks whether it is so
+PROBE = 64  # calls, of those that come alone, of which one looks whether it is so
 
 
 class Batches:
