@@ -5,10 +5,14 @@ from typing import Any
 
 import pytest
 from google.protobuf.timestamp_pb2 import Timestamp
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from statekeep.v1 import state_store_pb2 as pb
 from statekeep.v1.value_pb2 import Value
+from statekeep_server.core import state_store
 from statekeep_server.core.errors import Reason
-from statekeep_server.core.journal import Limits
+from statekeep_server.core.journal import EVENTS, Limits
+from statekeep_server.core.wire import body
 from unit.rules_support import START, ThreadRules, World, event, in_batch, invalid, micros, refusal_of, refused
 
 
@@ -249,6 +253,53 @@ def test_thread_and_branch_may_be_given_on_each_event_too(threads: ThreadRules) 
     assert threads.ids(branch_id="b") == ["a", "b"]
     assert threads.ids() == ["c", "d"]
     assert {stored.thread_id for stored in threads.history().events} == {"t"}
+
+
+OF_THE_SERVER = st.fixed_dictionaries(
+    {},
+    optional={
+        "thread_id": st.just("t"),
+        "branch_id": st.just("main"),
+        "sequence": st.sampled_from([-1, 1, 99]),
+        "revision": st.sampled_from([-1, 1, 2**60]),
+        "create_time": st.just(Timestamp(seconds=5)),
+        "labels": st.just({"a": "b"}),
+        "parent_id": st.just(""),
+    },
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(batches=st.lists(st.lists(st.tuples(st.booleans(), OF_THE_SERVER), min_size=1, max_size=6), max_size=5))
+def test_whatever_of_the_servers_fields_a_client_sends_the_stored_event_has_the_right_ones(
+    batches: list[list[tuple[bool, dict[str, Any]]]],
+) -> None:
+    threads = ThreadRules(World())
+    names, expected = itertools.count(), []
+    for batch in batches:
+        sent = [in_batch(f"e{next(names)}" if named else "", **fields) for named, fields in batch]
+        answer = threads.append_batch(*sent)
+        for place, (message, event_id) in enumerate(zip(sent, answer.ids, strict=True)):
+            message.MergeFrom(event(event_id, branch_id="main", sequence=answer.first_sequence + place, type=""))
+            message.revision = answer.revision - len(sent) + 1 + place
+            if not message.HasField("create_time"):
+                message.create_time.FromMicroseconds(START)
+            expected.append(message)
+    assert threads.history().events == expected
+    assert len({message.id for message in expected}) == len(expected)
+
+
+def test_an_id_is_the_first_field_of_what_is_stored_also_where_it_is_made_up(world: World) -> None:
+    """The engines look an id up there, without reading the rest."""
+    threads = ThreadRules(world)
+    threads.append_next("given")
+    threads.append_next()
+    threads.append_batch(in_batch("given too"), in_batch())
+    records = world.look(state_store.partition("t"), lambda view: list(view.scan(EVENTS + "main")))
+    for record in records:
+        stored = pb.Event.FromString(body(record.frame))
+        assert body(record.frame).startswith(pb.Event(id=stored.id).SerializeToString())
+    assert len(records) == 4
 
 
 # --- sending an event again
