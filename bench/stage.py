@@ -17,7 +17,8 @@ from bench.valkey import Valkey
 from bench.workloads import Stubs, constant_stream, empty
 
 BOUNDED = [("grpc.service_config", '{"methodConfig": [{"name": [{}], "timeout": "60s"}]}')]  # for every call
-_CASTS = 3
+CASTS = 3
+"""How many processes of one kind have turns."""
 
 
 class Cast(NamedTuple):
@@ -103,7 +104,7 @@ class Stage(NamedTuple):
 def opened(effort: Effort) -> Iterator[Stage]:
     """Start everything, and end it with the block. A peer that does not start is left out, and said."""
     with ExitStack() as stack:
-        casts = [_cast(stack) for _ in range(1 if effort.quick else _CASTS)]
+        casts = [_cast(stack) for _ in range(1 if effort.quick else CASTS)]
         etcds = attempt("all rows beside etcd", lambda: stack.enter_context(etcd.running()))
         valkeys = attempt("all rows beside Valkey", lambda: stack.enter_context(valkey.running()))
         yield Stage(casts, etcds[0] if etcds else None, valkeys[0] if valkeys else None, effort)

@@ -26,7 +26,8 @@ class Batches:
         self._since = 0  # when the first of those that wait came
         self._lonely = LONELY  # batches of one since the last of several
         self._unwatched = 0  # calls that ran at once since the last look
-        self._several = False  # whether the last batch was of several
+        self.several = False
+        """Whether there are others in the batch that runs, who are to run before this one answers."""
 
     def join(self) -> "asyncio.Future[None] | None":
         """Return what is done when this call's batch begins; None for a call that is to run at once."""
@@ -40,11 +41,6 @@ class Batches:
         turn = loop.create_future()
         self._waiting.append(turn)
         return turn
-
-    async def leave(self) -> None:
-        """Let the others of the batch run before this call answers."""
-        if self._several:
-            await asyncio.sleep(0)
 
     def _look(self) -> None:
         """Begin the batch, or look again on the event loop's next turn."""
@@ -60,8 +56,8 @@ class Batches:
     def _begin(self) -> None:
         batch = [turn for turn in self._waiting if not turn.done()]  # one that is done was cancelled
         self._waiting = []
-        self._several = len(batch) > 1
-        self._lonely = 0 if self._several else self._lonely + 1
+        self.several = len(batch) > 1
+        self._lonely = 0 if self.several else self._lonely + 1
         self._seen = self._idle = self._unwatched = 0
         for turn in batch:
             turn.set_result(None)

@@ -4,7 +4,7 @@ What every call needs is wrapped around a method once, when it is registered; a 
 through at each call.
 """
 
-from asyncio import CancelledError
+from asyncio import CancelledError, sleep
 from collections import Counter
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextvars import ContextVar
@@ -132,7 +132,8 @@ def _method_handler(
             if guard and token:
                 guard.check(token, request)
             answer = await serve(request)
-            await batches.leave()
+            if batches.several:
+                await sleep(0)
             return answer
         except CancelledError:
             outcome = CANCELLED
