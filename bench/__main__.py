@@ -36,7 +36,7 @@ from bench.machine import machine
 from bench.stage import Stage
 from bench.table import Row
 
-_FULL = Effort(turns=7, seconds=0.4, quick=False)
+_FULL = Effort(turns=10, seconds=0.4, quick=False)
 _QUICK = Effort(turns=1, seconds=0.1, quick=True)
 _ON_STAGE: dict[str, Callable[[Stage], Iterator[Row]]] = {
     "unary": unary.rows,

@@ -17,7 +17,7 @@ from bench.valkey import Valkey
 from bench.workloads import Stubs, constant_stream, empty
 
 BOUNDED = [("grpc.service_config", '{"methodConfig": [{"name": [{}], "timeout": "60s"}]}')]  # for every call
-CASTS = 3
+CASTS = 5
 """How many processes of one kind have turns."""
 
 
