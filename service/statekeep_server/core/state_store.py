@@ -385,7 +385,7 @@ class _Additions:
         self._thread_id, self._branch_id, self._call = thread_id, branch_id, call
         self._log = EVENTS + branch_id
         self._added = pb.Event()
-        self._timed = False
+        self._timed = False  # whether a time is among them
 
     def record(self, event: pb.Event, made_up: str, number: int, revision: int, path: str) -> Record:
         """Return the record of a checked event; `made_up` is its id where it came without one."""
@@ -394,7 +394,7 @@ class _Additions:
         added.branch_id = "" if event.branch_id else self._branch_id
         added.sequence = number
         added.revision = revision
-        if event.HasField("create_time") == self._timed:
+        if event.HasField("create_time") == self._timed:  # one of the two has a time, and only one
             self._timed = not self._timed
             if self._timed:
                 clock.stamp(added.create_time, self._call.now)

@@ -47,7 +47,6 @@ class _Part(NamedTuple):
     limited: bool
 
 
-_NOTHING = _Part((), 0, 0, complete=True, limited=False)
 _NEVER = 2**63
 _AHEAD = 16  # messages that are read before the first is sent: to go to and fro for each costs more than the message
 
@@ -125,7 +124,7 @@ class BranchHistory:
                     return _Part(messages, events, last, not more, limited=more and left == 0)
                 if chunk.complete:
                     break
-        return _NOTHING
+        return _Part(messages, events, last, complete=True, limited=False)
 
     def _merged(self, view: View, call: Call, place: _Place, end: int) -> _Part:
         """Return the next events and checkpoints, by revision."""
