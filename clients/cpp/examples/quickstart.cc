@@ -12,8 +12,8 @@ int main() {
     if (const auto entry = client.memory().Get(scope, "user/name")) std::cout << entry->value().json() << "\n";
 
     // State: append to a thread, and stream it back.
-    client.state().AppendNextEvent("chat-1", {.type = "message", .data = statekeep::Json(R"({"text": "hello"})")});
-    for (const auto& event : client.state().StreamHistory("chat-1"))
+    client.state().AppendNextEvent("chat-cpp", {.type = "message", .data = statekeep::Json(R"({"text": "hello"})")});
+    for (const auto& event : client.state().StreamHistory("chat-cpp"))
       std::cout << event.sequence() << " " << event.type() << " " << event.data().json() << "\n";
   } catch (const statekeep::Error& error) {
     std::cerr << error.what() << "\n";

@@ -15,8 +15,8 @@ class Quickstart {
       Value name = client.memory().get(app, "user/name").orElseThrow().value().orElseThrow();
       System.out.println(name.asJson().node().get("first").asString());
 
-      client.state().appendNextEvent("chat-1", NewEvent.of("message", Value.text("hello")));
-      try (RecordStream<Event> history = client.state().streamHistory("chat-1")) {
+      client.state().appendNextEvent("chat-java", NewEvent.of("message", Value.text("hello")));
+      try (RecordStream<Event> history = client.state().streamHistory("chat-java")) {
         while (history.hasNext()) {
           Event event = history.next();
           System.out.println(event.sequence() + " " + event.data().orElseThrow().asText());

@@ -16,8 +16,8 @@ async fn main() -> statekeep::Result<()> {
 
     // StateStore: append to a thread, and stream it back.
     let event = NewEvent::new("message").data(Value::json(&json!({"text": "hello"}))?);
-    client.state().append_next_event("chat-1", event).await?;
-    let mut history = client.state().stream_history("chat-1");
+    client.state().append_next_event("chat-rust", event).await?;
+    let mut history = client.state().stream_history("chat-rust");
     while let Some(event) = history.try_next().await? {
         println!("{} {} {:?}", event.sequence, event.event_type, event.data);
     }

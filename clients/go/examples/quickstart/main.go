@@ -23,9 +23,9 @@ func main() {
 	fmt.Println(name.Value)
 
 	hello := statekeep.NewEvent{Type: "message", Data: statekeep.Text("hello")}
-	_, err = client.State.AppendNextEvent(ctx, "chat-1", hello, nil)
+	_, err = client.State.AppendNextEvent(ctx, "chat-go", hello, nil)
 	check(err)
-	for event, err := range client.State.StreamHistory(ctx, "chat-1", nil).All() {
+	for event, err := range client.State.StreamHistory(ctx, "chat-go", nil).All() {
 		check(err)
 		fmt.Println(event.Sequence, event.Type, event.Data)
 	}
