@@ -50,7 +50,7 @@ def size(given: str | float) -> int:
         return given
     if isinstance(given, str) and (match := _SIZE.fullmatch(given.strip())):
         return round(float(match[1]) * _SIZES[match[2]])
-    raise ValueError("give bytes from 0, or a number with KiB, MiB, GiB or TiB, such as 512MiB")
+    raise ValueError("give a number of bytes, or one with KiB, MiB, GiB or TiB, such as 512MiB")
 
 
 def _between(least: int, most: int) -> Callable[[str | float], int]:

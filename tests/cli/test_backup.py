@@ -17,6 +17,7 @@ import statekeep
 from rpc_support import until
 from server_process import ServerProcess, environment
 from statekeep.v1 import admin_pb2, admin_pb2_grpc
+from statekeep_server.engines.sqlite_file import BESIDE
 
 StartServer = Callable[..., ServerProcess]
 COMMAND = (sys.executable, "-m", "statekeep_server")
@@ -131,6 +132,24 @@ def test_the_file_of_a_server_that_runs_is_not_replaced_even_by_force(
     assert store.stat().st_ino == inode
     store.with_name("other.db-wal").write_bytes(b"what was written last")
     assert "other.db-wal beside it belongs to a file" in refused(source.address, store.with_name("other.db"))
+
+
+def test_what_stands_beside_a_store_is_not_replaced_even_by_force(
+    source: ServerProcess, store: Path, target: Path
+) -> None:
+    beside = [path for path in store.parent.iterdir() if path.name.startswith(store.name) and path != store]
+    assert {store.name + "-wal", store.name + ".lock"} <= {path.name for path in beside}
+    inodes = [path.stat().st_ino for path in beside]
+    others = [target.with_name(target.name + end) for end in BESIDE]  # of a server that does not run, or elsewhere
+    target.symlink_to(beside[0])
+    for path in (*beside, *others, target):
+        assert "has the name of what stands beside a store" in refused(source.address, path, "--force")
+    assert [path.stat().st_ino for path in beside] == inodes
+    assert not any(path.exists() for path in others)
+
+
+def test_a_backup_is_not_written_to_stdout(source: ServerProcess) -> None:
+    assert "give the path of a file" in refused(source.address, "-")
 
 
 def test_a_place_that_cannot_be_used_is_told(source: ServerProcess, target: Path) -> None:

@@ -12,6 +12,7 @@ import apsw
 import pytest
 from rpc_support import connected, key_of, set_of
 from server_process import COMMAND, LOOPBACK, START_WITHIN, ServerProcess, environment, run_to_its_end
+from statekeep_server.engines.sqlite_file import BESIDE
 
 StartServer = Callable[..., ServerProcess]
 
@@ -226,6 +227,12 @@ def test_a_missing_directory_is_named(tmp_path: Path) -> None:
 
 def test_what_is_no_regular_file_is_refused() -> None:
     assert "is no regular file" in refused("/dev/null")
+
+
+@pytest.mark.parametrize("end", BESIDE)
+def test_the_name_of_what_stands_beside_a_store_is_refused(tmp_path: Path, end: str) -> None:
+    assert "has the name of what stands beside a store" in refused(tmp_path / f"state.db{end}")
+    assert contents(tmp_path) == {}
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write anywhere")

@@ -335,7 +335,7 @@ def test_a_size_is_bytes_or_has_a_unit(given: str | int, expected: int) -> None:
 
 @pytest.mark.parametrize("given", ["", "-1", -1, "1k", "1KB", "1e3", 1.5, True, "KiB", "\u0661", None, "nan"])
 def test_what_is_no_size_is_refused_and_told_what_would_be_right(given: object) -> None:
-    with pytest.raises(ConfigError, match=r"--max-memory: give bytes from 0, or a number with KiB"):
+    with pytest.raises(ConfigError, match=r"--max-memory: give a number of bytes, or one with KiB"):
         load({"max_memory": "" if given is None else given}, {}, None)
 
 

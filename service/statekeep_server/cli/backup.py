@@ -34,6 +34,8 @@ def backup_to(client: "Client", options: argparse.Namespace) -> int:
     # What ends a job that takes too long must not leave the half of a file behind.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     path = Path(os.path.realpath(options.path))
+    if options.path == Path("-"):
+        return fail("statekeep backup: a backup is not written to stdout; give the path of a file")
     if reason := _why_not(path, force=options.force):
         return fail(f"statekeep backup: {options.path} {reason}")
     try:
@@ -49,6 +51,10 @@ def backup_to(client: "Client", options: argparse.Namespace) -> int:
 
 def _why_not(path: Path, *, force: bool) -> str:
     """Return why a file may not be written; empty where it may."""
+    from statekeep_server.engines.sqlite_file import BESIDE
+
+    if path.name.endswith(BESIDE):  # to replace it would lose what was written last, or let two servers at the file
+        return "has the name of what stands beside a store; give another path, such as backup.db"
     if path.is_dir():
         return f"is a directory; give the path of a file in it, such as {path / 'backup.db'}"
     if not path.parent.is_dir():

@@ -110,7 +110,9 @@ MIGRATIONS: Sequence[str] = (_VERSION_1, _VERSION_2)
 _MAGIC = b"SQLite format 3\0"
 _HEADER = struct.Struct(">16sH10xI28xI4xI24x")  # magic, page size, pages, user_version, application_id
 _WRITE_MODE = 18  # where the header says by which journal mode the file is written
-_COPY = ".backup-under-way"
+_LOCK, _COPY = ".lock", ".backup-under-way"
+BESIDE = ("-wal", "-shm", "-journal", _LOCK, _COPY)
+"""What the names of files end in that stand beside a store's and are a part of it."""
 _HOLDER_PATIENCE = 1.0  # seconds in which one who has the lock has written who it is
 _FAULTS = {13: "the disk is full", 10: "the disk failed", 8: "it may not be written to", 14: "it cannot be opened"}
 
@@ -119,7 +121,7 @@ class Lock:
     """The right to write a file, held through a second file beside it. The kernel ends it with the process."""
 
     def __init__(self, database: Path) -> None:
-        self._path = database.with_name(database.name + ".lock")
+        self._path = database.with_name(database.name + _LOCK)
         self._descriptor = self._take(database)
         os.ftruncate(self._descriptor, 0)
         os.pwrite(self._descriptor, f"{os.getpid()} {socket.gethostname()}\n".encode(), 0)
@@ -278,6 +280,8 @@ def _check_place(path: Path, given: Path) -> None:
         raise StoreError(f"{given} cannot be used: there is no directory {path.parent}; make it first")
     if path.exists() and not path.is_file():
         raise StoreError(f"{given} is no regular file")
+    if path.name.endswith(BESIDE):
+        raise StoreError(f"{given} has the name of what stands beside a store; give another path, such as state.db")
 
 
 def _check_log(path: Path, log: Path) -> None:
