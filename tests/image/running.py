@@ -1,7 +1,9 @@
 """Runs the image's command as a container engine would, in namespaces of its own, on a read-only root file system."""
 
 import json
+import os
 import select
+import signal
 import subprocess
 import tempfile
 from collections.abc import Mapping
@@ -56,7 +58,7 @@ class Container:
         )
         try:
             self.ready: dict[str, Any] = json.loads(self._first_line())
-            self.pid = int(Path(f"/proc/{self._unshare.pid}/task/{self._unshare.pid}/children").read_text())
+            (self.pid,) = self._children()
         except BaseException:
             self.stop()
             raise
@@ -85,12 +87,28 @@ class Container:
 
     def stop(self) -> None:
         """End it by force, if it is there still."""
-        if self._unshare.poll() is None:
-            self._unshare.kill()  # process 1, and all with it, is killed by the kernel then
-            self._unshare.wait(START_WITHIN)
+        self._kill()
         if self._unshare.stdout:
             self._unshare.stdout.close()
         self._stderr.close()
+
+    def _kill(self) -> None:
+        if self._unshare.poll() is not None:
+            return
+        # Not unshare alone: its --kill-child is void once the child has become another user.
+        children = self._children()
+        for child in children:
+            os.kill(child, signal.SIGKILL)  # process 1: the kernel kills all others with it
+        if not children:
+            self._unshare.kill()
+        self._unshare.wait(START_WITHIN)
+        assert not [child for child in children if Path(f"/proc/{child}").exists()]
+
+    def _children(self) -> list[int]:
+        """Return the processes that unshare has begun: one, process 1 of the container."""
+        return [
+            int(pid) for pid in Path(f"/proc/{self._unshare.pid}/task/{self._unshare.pid}/children").read_text().split()
+        ]
 
     def _within(self, command: tuple[str, ...] | list[str]) -> list[str]:
         variables = [*self._config["Env"], *(f"{name}={value}" for name, value in self._environment.items())]
@@ -101,8 +119,7 @@ class Container:
         readable, _, _ = select.select([self._unshare.stdout], [], [], START_WITHIN)
         line = self._unshare.stdout.readline().decode() if readable else ""
         if not line:
-            self._unshare.kill()
-            self._unshare.wait(START_WITHIN)
+            self._kill()
             self._stderr.seek(0)
             raise AssertionError(f"the container did not come up: {self._stderr.read().decode(errors='replace')}")
         return line
