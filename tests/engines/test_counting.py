@@ -12,6 +12,7 @@ from statekeep.v1.value_pb2 import Value
 from statekeep_server.core.journal import Call, LogState, PartitionState, View
 from statekeep_server.core.scratch import Scratch
 from statekeep_server.engines.memory import MemoryEngine
+from statekeep_server.engines.sorted_names import SortedNames
 
 
 def counted(store: Store, partition: str) -> tuple[int, int]:
@@ -198,3 +199,27 @@ def test_no_byte_is_lost_where_many_threads_write_at_once(runner: asyncio.Runner
     for name in store.partitions():
         store.drop(name)
     assert engine.held == 0
+
+
+@pytest.mark.parametrize("way", ["written", "restored"])
+def test_a_write_to_a_partition_that_was_just_begun_is_counted_once(way: str) -> None:
+    class Names(SortedNames):
+        """Has another thread write as soon as there is a partition to write to."""
+
+        def add(self, name: str) -> None:
+            super().add(name)
+            at_once(lambda: engine.write(name, appending(New(text="y" * 100))))
+
+    async def begin() -> None:
+        if way == "written":
+            await engine.write("t", appending(New()))
+            return
+        restore = await engine.restore("t", PartitionState(1, 1, 1, 1, 1))
+        await restore.add(lambda view: ((), [New().at(1, 1)]))
+        assert await restore.finish()
+        await restore.close()
+
+    engine = MemoryEngine()
+    engine._names = Names()
+    asyncio.run(begin())
+    assert engine.held == engine._partitions["t"].size > 100

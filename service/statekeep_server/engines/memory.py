@@ -589,12 +589,12 @@ class MemoryEngine:
         with self._lock:
             if name in self._partitions:
                 return False
+            self.hold(partition.size)  # before others see it and add to it
             self._partitions[name] = partition
             if partition.deadlines:
                 self._mortal.add(name)
             self._names.add(name)
             self.restored += 1
-        self.hold(partition.size)
         self._tower.ring(name)
         return True
 
@@ -642,11 +642,11 @@ class MemoryEngine:
         if change.records:
             self._highest = partition.life
             partition.apply(change, now)
+            self.hold(partition.size)  # as in `put`
             self._partitions[name] = partition
             if partition.deadlines:
                 self._mortal.add(name)
             self._names.add(name)
-            self.hold(partition.size)
             self._tower.ring(name)
         return change.answer
 
