@@ -92,21 +92,29 @@ def write_large(own: Stubs, thread: str, times: int) -> None:
         own.memory.Set(set_of(thread, "k", value.json or "1"))
 
 
-def test_neither_two_hundred_followers_nor_writes_of_3_mb_keep_the_loop(name: str) -> None:
+def kept_loop(server: "subprocess.Popen[str]") -> list[float]:
+    """Return how long the watched server kept its loop, each time since the last call of this."""
+    assert server.stdin
+    server.stdin.write("\n")
+    server.stdin.flush()
+    return list(json.loads(line(server)))
+
+
+def test_two_hundred_followers_and_writers_of_3_mb_keep_the_loop_no_longer_than_one_such_write(name: str) -> None:
     with python("watched_server.py") as server:
         address = line(server)
+        with connected(address) as own:
+            kept_loop(server)
+            write_large(own, f"{name}-alone", 2 * len(LARGE))
+            alone = kept_loop(server)
         with two_hundred_followers(address, name), connected(address) as own:
             writers = [threading.Thread(target=write_large, args=(own, name, 8)) for _ in range(3)]
             for writer in writers:
                 writer.start()
             for writer in writers:
                 writer.join(90)
-        assert server.stdin
-        server.stdin.write("\n")
-        server.stdin.flush()
-        kept = json.loads(line(server))
-    assert share(kept, 0.99) < 0.1, f"p99 {share(kept, 0.99) * 1000:.0f} ms, longest {max(kept) * 1000:.0f} ms"
-    assert max(kept) < 0.5, f"longest {max(kept) * 1000:.0f} ms"
+        kept = kept_loop(server)
+    assert share(kept, 0.99) < 1.5 * max(alone), f"{max(kept) * 1000:.0f} ms, and alone {max(alone) * 1000:.0f} ms"
 
 
 @pytest.mark.soak

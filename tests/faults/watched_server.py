@@ -1,7 +1,8 @@
-"""A server that says how long it kept its event loop: `python watched_server.py`, ended by a line on stdin.
+"""A server that says how long it kept its event loop: `python watched_server.py`, ended by the end of stdin.
 
-Prints its address when it is ready, and at the end, as a JSON list, the seconds of processor time that lie between one
-chance for others and the next: however busy the machine is, that is the server's own doing.
+Prints its address when it is ready, and for each line on stdin, as a JSON list, the seconds of processor time that lay
+between one chance for others and the next since the line before: however busy the machine is, that is the server's own
+doing.
 """
 
 import asyncio
@@ -32,8 +33,9 @@ async def main() -> None:
 
     look()
     print(address, flush=True)
-    await loop.run_in_executor(None, sys.stdin.readline)
-    print(json.dumps(kept), flush=True)
+    while await loop.run_in_executor(None, sys.stdin.readline):
+        print(json.dumps(kept), flush=True)
+        kept.clear()
     await server.stop(0)
 
 

@@ -22,6 +22,7 @@ from statekeep_server.rpc.access import Access, Context
 from statekeep_server.rpc.batches import Batches
 from statekeep_server.rpc.calls import CANCELLED, FAULTS, MethodCalls
 from statekeep_server.rpc.errors import status
+from statekeep_server.rpc.turns import Turns
 
 Send = Callable[[bytes], Awaitable[None]]
 Unary = Callable[[Message], Awaitable[bytes]]
@@ -36,7 +37,7 @@ Request = TypeVar("Request", bound=Message)
 peer: ContextVar[str] = ContextVar("peer", default="")
 """The connection that a stream's call came on, as gRPC names it: on TCP, address and port of the client."""
 
-_LARGE = 64 * 2**10  # bytes of a request that takes so long by itself that it does not wait for others
+_LARGE = 64 * 2**10  # bytes of a request that takes so long by itself that others go in between
 
 
 class Traffic:
@@ -58,6 +59,8 @@ class Traffic:
         """How many calls were refused by each limit, by its name."""
         self.methods: list[MethodCalls] = []
         """The calls of each method that is served."""
+        self.large = Turns()
+        """Whose turn it is among the calls with large requests."""
 
     def of(self, method: MethodDescriptor) -> MethodCalls:
         """Return what the calls of a method are to be counted in."""
@@ -119,6 +122,7 @@ def _method_handler(
     parse = GetMessageClass(method.input_type).FromString
     guard = access.guard(method) if access else None
     calls = traffic.of(method)
+    large = traffic.large
 
     async def unary(data: bytes, context: Context) -> object:
         began = perf_counter_ns()
@@ -126,7 +130,9 @@ def _method_handler(
         try:
             traffic.begin()
             token = guard.admit(context) if guard else None
-            if len(data) < _LARGE and (turn := batches.join()):
+            if len(data) >= _LARGE:
+                await large.take(len(data))
+            elif turn := batches.join():
                 await turn
             request = parse(data)
             if guard and token:

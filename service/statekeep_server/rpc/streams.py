@@ -13,12 +13,11 @@ from statekeep_server.core.streams import Reader, Step
 from statekeep_server.engines import Engine
 from statekeep_server.engines.interface import Bell
 from statekeep_server.rpc.handlers import Send, peer
-from statekeep_server.rpc.turns import Turns
+from statekeep_server.rpc.turns import LARGE, Turns
 
 P = TypeVar("P")
 Now = Callable[[], Call]
 
-_LARGE = 512 * 2**10  # bytes of a message that takes so long to copy that others go in between
 _AT_ONCE = 200  # partitions that are looked at for `behind`, before others get their turn
 
 
@@ -131,8 +130,8 @@ class Followers:
                 raise stream_too_old(age)
             step = await self._read(reader, now, place)
             for message in step.messages:
-                if len(message) > _LARGE:
-                    await self._turns.take()
+                if len(message) >= LARGE:
+                    await self._turns.take(len(message))
                 await send(message)
                 quiet_since = clock()
             place = self._places[bell] = step.place
