@@ -2,6 +2,7 @@
 
 import itertools
 import secrets
+import signal
 from collections.abc import Callable, Iterator
 
 import grpc
@@ -9,6 +10,10 @@ import pytest
 from server_process import ServerProcess
 
 StartServer = Callable[..., ServerProcess]
+
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    # As a shell has it for what it runs in the background. Processes that a test starts would pass SIGINT over too.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 _run = secrets.token_hex(3)
 _names = itertools.count(1)

@@ -33,6 +33,7 @@ from statekeep_server.tls import Certificates
 
 QUIET = 0.1  # seconds without a new call after which a server that stops takes no more
 LINGER = 2.0  # seconds; the longest that it waits for that
+LAST_WORDS = 0.2  # seconds after the grace time in which streams that are cut off are told so
 
 _SOCKET_PATH = 107  # bytes; the kernel's limit, less the zero at the end
 _SOCKET_PATIENCE = 1.0  # seconds; for a server that has a socket to take a connection
@@ -195,8 +196,8 @@ class Server:
     async def stop(self, grace: float) -> None:
         """Drain within `grace` seconds.
 
-        Health says NOT_SERVING, streams that stay end and can be resumed, calls in flight finish; what has not by
-        then is cancelled.
+        Health says NOT_SERVING, streams that stay end and can be resumed, calls in flight finish. Streams that have not
+        by then are ended with SHUTTING_DOWN; what cannot be told so, because its client takes nothing, is cancelled.
         """
         ends = asyncio.get_running_loop().time() + grace
         self._health.stop()
@@ -206,7 +207,11 @@ class Server:
             # Callers that never pause are told to come back: what has not begun when gRPC stops, it cancels.
             self._traffic.closing = True
             await self._linger(min(grace / 4, LINGER))
-        await self._server.stop(max(0.0, ends - asyncio.get_running_loop().time()))
+        left = max(0.0, ends - asyncio.get_running_loop().time())
+        stopping = asyncio.create_task(self._server.stop(left + LAST_WORDS))
+        await asyncio.wait([stopping], timeout=left)
+        self._traffic.cut_streams()
+        await stopping
         if self._probed:
             await self._probed.stop(0)
         for task in filter(None, (self._sweeping, self._watcher)):

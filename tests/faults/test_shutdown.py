@@ -28,6 +28,7 @@ from rpc_support import (
     watch_of,
 )
 from server_process import ServerProcess
+from statekeep.v1 import admin_pb2 as admin
 from statekeep.v1 import memory_pb2 as memory
 from statekeep.v1 import scratch_pb2 as scratch
 from statekeep.v1.value_pb2 import Value
@@ -219,6 +220,21 @@ def test_callers_that_never_pause_are_told_to_come_back(start_server: StartServe
         process.signal(signal.SIGTERM)
         assert {call.result(60) for call in refused} == {grpc.StatusCode.UNAVAILABLE}
     ended_within(process, 5)
+
+
+@pytest.mark.parametrize("secret", ["", "a-token-of-32-characters-or-more-0"])
+def test_a_stream_that_outlasts_the_grace_time_is_told_so(secret: str, start_server: StartServer) -> None:
+    process = start_server("--grace", "1", extra={"STATEKEEP_TOKEN": secret} if secret else {})
+    with channel_to(process.address) as channel:
+        sent: queue.Queue[admin.AdminImportRequest | None] = queue.Queue()
+        metadata = [("authorization", f"Bearer {secret}")] if secret else []
+        own = Stubs(channel).admin
+        arriving = own.Import(iter(sent.get, None), timeout=60, metadata=metadata)
+        own.GetInfo(admin.AdminGetInfoRequest(), metadata=metadata)  # on the same connection, so that is begun after it
+        process.signal(signal.SIGTERM)
+        check_shut_down(end_of(arriving))
+        ended_within(process, 4)
+        sent.put(None)
 
 
 def test_a_follower_that_never_reads_is_cut_off_after_the_grace_time(start_server: StartServer) -> None:

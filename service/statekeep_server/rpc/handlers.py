@@ -4,13 +4,14 @@ What every call needs is wrapped around a method once, when it is registered; a 
 through at each call.
 """
 
-from asyncio import CancelledError, sleep
+from asyncio import CancelledError, Task, current_task, sleep
 from collections import Counter
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import contextmanager
 from contextvars import ContextVar
 from sys import maxsize
 from time import perf_counter_ns
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, cast
 
 import grpc
 from google.protobuf.descriptor import MethodDescriptor, ServiceDescriptor
@@ -23,6 +24,7 @@ from statekeep_server.rpc.batches import Batches
 from statekeep_server.rpc.calls import CANCELLED, FAULTS, MethodCalls
 from statekeep_server.rpc.errors import status
 from statekeep_server.rpc.turns import Turns
+from statekeep_server.tokens import Token
 
 Send = Callable[[bytes], Awaitable[None]]
 Unary = Callable[[Message], Awaitable[bytes]]
@@ -59,6 +61,8 @@ class Traffic:
         """How many calls were refused by each limit, by its name."""
         self.methods: list[MethodCalls] = []
         """The calls of each method that is served."""
+        self._streams: set[Task[object]] = set()
+        self._cut = False
         self.large = Turns()
         """Whose turn it is among the calls with large requests."""
 
@@ -88,6 +92,28 @@ class Traffic:
     def end(self) -> None:
         """Count a call that ends, however it does."""
         self.in_flight -= 1
+
+    @contextmanager
+    def stream(self) -> Iterator[None]:
+        """Count a call that streams for as long as the block takes; SHUTTING_DOWN where it is cut off."""
+        task = cast("Task[object]", current_task())  # a handler always runs in one
+        self._streams.add(task)
+        try:
+            self.begin()
+            yield
+        except CancelledError:
+            if self._cut:
+                raise shutting_down() from None
+            raise
+        finally:
+            self._streams.discard(task)
+            self.end()
+
+    def cut_streams(self) -> None:
+        """End all streams, whatever they are waiting for."""
+        self._cut = True
+        for task in self._streams:
+            task.cancel()
 
 
 def method_handlers(
@@ -152,18 +178,26 @@ def _method_handler(
             traffic.end()
             calls.end(began, outcome, context)
 
-    async def stream(data: bytes, context: Context) -> None:
+    def answer(data: bytes, send: Send, token: Token | None) -> Awaitable[object]:
+        request = parse(data)
+        if guard and token:
+            guard.check(token, request)
+        return serve(request, send)
+
+    def exchange(requests: AsyncIterator[bytes], send: Send, _: Token | None) -> Awaitable[object]:
+        return serve((parse(data) async for data in requests), send)
+
+    begin: Callable[[Any, Send, Token | None], Awaitable[object]] = exchange if method.client_streaming else answer
+
+    async def stream(received: Any, context: Context) -> None:
         began = perf_counter_ns()
         outcome: str | None = None
         try:
-            traffic.begin()
-            peer.set(context.peer())
-            if guard:
-                token = guard.admit(context)
-                guard.check(token, request := parse(data))
-                await guard.hold(token, serve(request, context.write))
-            else:
-                await serve(parse(data), context.write)
+            with traffic.stream():
+                token = guard.admit(context) if guard else None
+                peer.set(context.peer())
+                work = begin(received, context.write, token)
+                await (guard.hold(token, work) if guard and token else work)
         except CancelledError:
             outcome = CANCELLED
             raise
@@ -174,32 +208,10 @@ def _method_handler(
             outcome = _reason(error)
             await _abort(context, method, error, traffic, calls, began)
         finally:
-            traffic.end()
-            calls.end(began, outcome, context)
-
-    async def exchange(requests: AsyncIterator[bytes], context: Context) -> None:
-        began = perf_counter_ns()
-        outcome: str | None = None
-        try:
-            traffic.begin()
-            token = guard.admit(context) if guard else None
-            work = serve((parse(data) async for data in requests), context.write)
-            await (guard.hold(token, work) if guard and token else work)
-        except CancelledError:
-            outcome = CANCELLED
-            raise
-        except grpc.aio.InternalError:
-            outcome = CANCELLED
-            return  # as above
-        except Exception as error:  # noqa: BLE001 (this is where errors end)
-            outcome = _reason(error)
-            await _abort(context, method, error, traffic, calls, began)
-        finally:
-            traffic.end()
             calls.end(began, outcome, context)
 
     if method.client_streaming:
-        return grpc.stream_stream_rpc_method_handler(exchange)
+        return grpc.stream_stream_rpc_method_handler(stream)
     if method.server_streaming:
         return grpc.unary_stream_rpc_method_handler(stream)
     return grpc.unary_unary_rpc_method_handler(unary)
