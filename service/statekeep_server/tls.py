@@ -86,9 +86,9 @@ class Certificates:
         cert, key = read(self._cert, "--tls-cert"), read(self._key, "--tls-key")
         ca = read(self._client_ca, "--tls-client-ca") if self._client_ca else None
         # gRPC says of bad ones only in its own log that something is wrong.
-        _check_pair(self._cert, self._key)
+        check_pair(self._cert, self._key)
         if self._client_ca:
-            _check_authority(self._client_ca)
+            check_authority(self._client_ca, "--tls-client-ca")
         return cert, key, ca
 
 
@@ -107,7 +107,8 @@ def certificates_of(settings: Settings) -> Certificates | None:
     return Certificates(Path(settings.tls_cert), Path(settings.tls_key), client_ca)
 
 
-def _check_pair(cert: Path, key: Path) -> None:
+def check_pair(cert: Path, key: Path) -> None:
+    """Refuse with ConfigError what --tls-cert and --tls-key name unless it is a certificate and its key."""
     try:
         # Without a password it would ask for one at the terminal.
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(cert, key, password="")
@@ -122,8 +123,9 @@ def _check_pair(cert: Path, key: Path) -> None:
         raise ConfigError(f"--tls-cert: {cert} or {key} cannot be read: {error.strerror}") from error
 
 
-def _check_authority(path: Path) -> None:
+def check_authority(path: Path, flag: str) -> None:
+    """Refuse with ConfigError a file without certificates."""
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_verify_locations(path)
     except (ssl.SSLError, OSError) as error:
-        raise ConfigError(f"--tls-client-ca: {path} holds no certificates as PEM") from error
+        raise ConfigError(f"{flag}: {path} holds no certificates as PEM") from error

@@ -54,7 +54,8 @@ class AsyncAdmin:
         """Writes a thread, a scope, or everything to a file: JSON Lines, see docs/export-format.md.
 
         Each is as it was at one moment; two of them need not be of the same moment. A file whose export did not
-        end well has no last line, and an import refuses it.
+        end well has no last line, and an import refuses it. Of a thread or scope that is not there nothing is
+        written.
 
         Args:
             file: Opened for bytes. It is written to between two messages, on the event loop where there is one.
@@ -80,7 +81,8 @@ class AsyncAdmin:
                     writer.write(part)
                 if progress:
                     progress(Progress("export", writer.partitions, writer.records, writer.size))
-        writer.finish()
+        if writer.partitions or everything:
+            writer.finish()
         return Exported(writer.partitions, writer.records, writer.size)
 
     async def import_(

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
 
 def add(commands: Commands) -> None:
     """Add the command."""
-    backup = add_command(commands, "backup", backup_to, "copy the file that a server keeps all in", records=False)
+    backup = add_command(
+        commands, "backup", backup_to, "copy the file that a server keeps all in", records=False, in_parts=True
+    )
     backup.add_argument("path", type=Path, metavar="PATH", help="the file to write, on this side of the connection")
     backup.add_argument("--force", action="store_true", help="replace PATH where it is there")
 

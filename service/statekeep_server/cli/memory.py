@@ -22,7 +22,7 @@ def add(commands: Commands) -> None:
     listing = add_command(commands, "list", list_keys, "list the keys of a scope, or the scopes")
     _add_scope(listing, required=False)
     listing.add_argument("--prefix", default="", help="only keys that begin with it")
-    _add_key(add_command(commands, "history", key_history, "show every version of a key, newest first"))
+    _add_key(add_command(commands, "history", key_history, "show every version of a key, newest first", in_parts=True))
     _add_key(add_command(commands, "delete", delete_key, "hide a key; its versions stay readable"))
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from statekeep_server.cli.memory import add_scope_type
 from statekeep_server.cli.progress import ProgressLine
-from statekeep_server.cli.talk import Commands, add_command, fail
+from statekeep_server.cli.talk import Commands, add_command, fail, no_reader
 
 if TYPE_CHECKING:
     from statekeep import Client
@@ -18,13 +18,15 @@ if TYPE_CHECKING:
 
 def add(commands: Commands) -> None:
     """Add the commands."""
-    export = add_command(commands, "export", export_to_stdout, "write scopes and threads to a file", records=False)
+    export = add_command(
+        commands, "export", export_to_stdout, "write scopes and threads to a file", records=False, in_parts=True
+    )
     what = export.add_mutually_exclusive_group(required=True)
     what.add_argument("--thread", metavar="ID", help="this thread")
     what.add_argument("--scope", metavar="NAME", help="this scope")
     what.add_argument("--all", action="store_true", help="every scope and every thread")
     add_scope_type(export)
-    bring = add_command(commands, "import", import_file, "bring in what an export wrote", records=False)
+    bring = add_command(commands, "import", import_file, "bring in what an export wrote", records=False, in_parts=True)
     bring.add_argument("file", nargs="?", default="-", metavar="FILE", help="the export; - is stdin (default: -)")
     bring.add_argument(
         "--skip-existing", action="store_true", help="pass over what is there already and holds something else"
@@ -35,22 +37,27 @@ def add(commands: Commands) -> None:
 def export_to_stdout(client: "Client", options: argparse.Namespace) -> int:
     """Write a thread, a scope, or everything to stdout, as JSON Lines: statekeep export --all > file.jsonl.
 
-    Each scope and thread is as it was at one moment, also while it is written to. Exit 1 where it is not there.
+    Each scope and thread is as it was at one moment, also while it is written to. Where it is not there nothing is
+    written, and the exit code is 1.
     """
     if sys.stdout.isatty():
         return fail(
             "statekeep export: stdout is a terminal; send it to a file: statekeep export … > file.jsonl", code=2
         )
-    with closing(ProgressLine(sys.stderr)) as line:
-        exported = client.admin.export(
-            sys.stdout.buffer,
-            thread=options.thread,
-            scope=options.scope,
-            scope_type=options.scope_type,
-            everything=options.all,
-            progress=line,
-        )
-    sys.stdout.buffer.flush()
+    try:
+        with closing(ProgressLine(sys.stderr)) as line:
+            exported = client.admin.export(
+                sys.stdout.buffer,
+                thread=options.thread,
+                scope=options.scope,
+                scope_type=options.scope_type,
+                everything=options.all,
+                progress=line,
+            )
+        sys.stdout.buffer.flush()
+    except BrokenPipeError:
+        no_reader()
+        return fail("statekeep export: whoever reads stdout is gone; what it has is no whole export")
     if not exported.partitions and not options.all:
         named = f"thread {options.thread}" if options.scope is None else f"scope {options.scope} ({options.scope_type})"
         return fail(f"statekeep export: there is no {named}")

@@ -7,10 +7,13 @@ import sys
 from dataclasses import fields
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from statekeep_server.cli.talk import Commands, add_address, channel_credentials, channel_options, fail
+from statekeep_server.cli.talk import Commands, add_command, fail
 from statekeep_server.config import ConfigError, Settings, choose, flag, load, reference
+
+if TYPE_CHECKING:
+    from statekeep import Client
 
 _SERVE = """\
 Serves until SIGTERM or SIGINT. When it is ready it writes one line of JSON to stdout, with "event": "ready" and the
@@ -35,10 +38,8 @@ def add(commands: Commands) -> None:
     _add_settings(config)
     config.add_argument("--reference", action="store_true", help="print what can be set instead, as Markdown")
     config.set_defaults(run=_config)
-    health = commands.add_parser("health", help="ask a server whether it is serving", description=health_of.__doc__)
+    health = add_command(commands, "health", health_of, "ask a server whether it is serving", records=False)
     health.add_argument("--service", default="", metavar="NAME", help="one service, such as statekeep.v1.Memory")
-    add_address(health)
-    health.set_defaults(run=health_of)
 
 
 def _file(given: str) -> Path:
@@ -107,27 +108,19 @@ def _config(options: argparse.Namespace) -> int:
     return 0
 
 
-def health_of(options: argparse.Namespace) -> int:
+def health_of(client: "Client", options: argparse.Namespace) -> int:
     """Ask a server whether it is serving: exit 0 where it is, 1 where it is not or cannot be reached."""
     import grpc
     from grpc_health.v1 import health_pb2, health_pb2_grpc
+    from statekeep import errors
 
+    stub = health_pb2_grpc.HealthStub(client.connection.channel)
     try:
-        credentials = channel_credentials(options)
-    except ValueError as error:
-        return fail(f"statekeep health: {error}", code=2)
-    others = channel_options(options)
-    with (
-        grpc.secure_channel(options.address, credentials, others)
-        if credentials
-        else grpc.insecure_channel(options.address, others)
-    ) as channel:
-        try:
-            answer = health_pb2_grpc.HealthStub(channel).Check(  # type: ignore[attr-defined]  # its stubs lack it
-                health_pb2.HealthCheckRequest(service=options.service), timeout=options.timeout
-            )
-        except grpc.RpcError as error:
-            return fail(f"statekeep health: {options.address}: {error.details() or error.code().name}")
+        answer = stub.Check(  # type: ignore[attr-defined]  # its stubs lack it
+            health_pb2.HealthCheckRequest(service=options.service), timeout=options.timeout
+        )
+    except grpc.RpcError as failure:
+        raise errors.BY_CODE.get(failure.code(), errors.StatekeepError)(failure.details() or "") from failure
     name = health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status)
     print(name)
     return 0 if answer.status == health_pb2.HealthCheckResponse.SERVING else 1

@@ -14,7 +14,7 @@ def add(commands: Commands) -> None:
     """Add the commands."""
     threads = add_command(commands, "threads", list_threads, "list threads")
     threads.add_argument("prefix", nargs="?", default="", metavar="PREFIX", help="only threads whose id begins with it")
-    events = add_command(commands, "events", list_events, "show a thread's events, and follow it")
+    events = add_command(commands, "events", list_events, "show a thread's events, and follow it", in_parts=True)
     events.add_argument("thread", metavar="THREAD")
     events.add_argument("--branch", default="main", help="(default: main)")
     events.add_argument("--last", type=whole, default=0, metavar="N", help="begin at the last N events")
