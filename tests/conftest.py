@@ -11,9 +11,10 @@ from server_process import ServerProcess
 
 StartServer = Callable[..., ServerProcess]
 
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    # As a shell has it for what it runs in the background. Processes that a test starts would pass SIGINT over too.
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell has what it runs in the background ignore SIGINT, and nohup SIGHUP; what a test starts would do so too.
+for ignored, usual in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(ignored) is signal.SIG_IGN:
+        signal.signal(ignored, usual)
 
 _run = secrets.token_hex(3)
 _names = itertools.count(1)

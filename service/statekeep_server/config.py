@@ -56,14 +56,19 @@ def size(given: str | float) -> int:
 def _between(least: int, most: int) -> Callable[[str | float], int]:
     def checked(given: str | float) -> int:
         if not least <= size(given) <= most:
-            raise ValueError(f"give {least} to {most} bytes, such as {least} or 4MiB")
+            raise ValueError(f"give {least} to {most} bytes")
         return size(given)
 
     return checked
 
 
 def _memory(given: str | float) -> int | str:
-    return "auto" if given == "auto" else size(given)
+    if given == "auto":
+        return "auto"
+    try:
+        return size(given)
+    except ValueError as error:
+        raise ValueError(f"{error}; or auto") from error
 
 
 def _age(given: str | float) -> float:
@@ -106,7 +111,10 @@ def _endpoint(given: str) -> str:
         return given
     if str(given).startswith("unix:"):
         raise ValueError("give HOST:PORT (port 0 takes a free one): Prometheus reads no Unix socket")
-    _check_address(str(given))
+    try:
+        _check_address(str(given))
+    except ValueError as error:
+        raise ValueError(f"{given!r} is no address; give HOST:PORT, such as 127.0.0.1:9464, or off") from error
     return str(given)
 
 
@@ -201,7 +209,8 @@ class Settings:
         ("127.0.0.1:50051",),
         _addresses,
         "ADDR",
-        "HOST:PORT (port 0 takes a free one) or unix:PATH; may stand several times",
+        "HOST:PORT (port 0 takes a free one) or unix:PATH; may stand several times, in the environment with commas"
+        " between, in the file as a list",
         many=True,
     )
     store: str = _setting(
@@ -212,7 +221,10 @@ class Settings:
         " not there; one server at a time)",
     )
     grace: float = _setting(
-        20.0, seconds, "TIME", "how long calls in flight may go on after SIGTERM or SIGINT before they are cancelled"
+        20.0,
+        seconds,
+        "TIME",
+        "how long calls in flight may go on after SIGTERM, SIGINT or SIGHUP before they are cut off",
     )
     scratch_idle_ttl: float = _setting(
         DEFAULT_IDLE_TTL, seconds, "TIME", "how long a scratch instance lives unused; 0 for ever"

@@ -25,10 +25,11 @@ _SHARE = 0.7  # of a container's memory: the rest is for Python, gRPC's buffers,
 
 
 async def serve(settings: Settings) -> None:
-    """Serve until SIGTERM or SIGINT, then drain.
+    """Serve until SIGTERM, SIGINT or SIGHUP, then drain.
 
-    Raises ConfigError where certificates or tokens cannot be taken, or a setting needs what is not installed,
-    StoreError where the store cannot be used, and ListenError where an address cannot be had.
+    Raises ConfigError where certificates or tokens cannot be taken, a setting needs what is not installed, or an
+    address would let anyone in, StoreError where the store cannot be used, and ListenError where an address cannot be
+    had.
     """
     certificates = certificates_of(settings)
     access = access_of(settings)
@@ -56,8 +57,9 @@ async def serve(settings: Settings) -> None:
         raise
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(number, stopping.set)
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+        if number != signal.SIGHUP or signal.getsignal(number) is not signal.SIG_IGN:  # as nohup has it
+            loop.add_signal_handler(number, stopping.set)
     await server.start()
     # What was made up to here stays for good: the collector need not look at it again.
     gc.collect()

@@ -15,6 +15,7 @@ from grpc_health.v1 import health_pb2_grpc
 from grpc_reflection.v1alpha import reflection
 
 from statekeep_server.addresses import is_local
+from statekeep_server.config import ConfigError
 from statekeep_server.core.journal import Limits
 from statekeep_server.core.scratch import DEFAULT_IDLE_TTL, Scratch
 from statekeep_server.engines import Engine
@@ -133,7 +134,7 @@ class Server:
     def listen(self, address: str) -> str:
         """Listen on HOST:PORT or unix:PATH, and return the address with the port that was taken.
 
-        Raises ListenError where that cannot be.
+        Raises ListenError where that cannot be, ConfigError where it would let anyone in.
         """
         self._check_exposed(address)
         try:
@@ -166,7 +167,7 @@ class Server:
         lacks += [] if known else ["a check of who calls (--token-file, STATEKEEP_TOKEN or --tls-client-ca)"]
         lacking = " and ".join(lacks)
         if not self._insecure:
-            raise ListenError(
+            raise ConfigError(
                 f"cannot listen on {address}: other machines could reach it, and it would be without {lacking}; give"
                 " that, or --insecure where the network is to be trusted"
             )

@@ -3,6 +3,7 @@
 import io
 import json
 import os
+import socket
 import subprocess
 import sys
 from collections.abc import Callable
@@ -270,6 +271,14 @@ def test_health_says_serving(run: Run) -> None:
     assert run("health", "--service", "statekeep.v1.Memory") == Done(0, "SERVING\n", "")
 
 
+@pytest.mark.parametrize("command", [["health"], ["list"], ["events", "t"], ["history", "k", "--scope", "s"]])
+def test_a_server_that_hangs_is_waited_for_no_longer_than_the_timeout(run: Run, command: list[str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as hanging:
+        done = run(*command, "--address", f"127.0.0.1:{hanging.getsockname()[1]}", "--timeout", "300ms")
+    assert (done.code, done.out) == (1, "")
+    assert done.err == f"statekeep {command[0]}: no answer came within 0.3 s; --timeout says how long to wait\n"
+
+
 @pytest.mark.parametrize("command", [["health"], ["list"], ["get", "k", "--scope", "s"]])
 def test_no_server_is_one_line_and_exit_1(run: Run, command: list[str]) -> None:
     done = run(*command, "--address", "127.0.0.1:1", "--timeout", "2")
@@ -299,6 +308,8 @@ def test_no_server_is_one_line_and_exit_1(run: Run, command: list[str]) -> None:
         (["serve", "--store", "nosuch:"], "there is: memory:"),
         (["serve", "--listen", "nowhere"], "HOST:PORT"),
         (["serve", "--grace", "soon"], "1.5h"),
+        (["get", "k", "--scope", "s", "--timeout", "soon"], "1.5h"),
+        (["get", "k", "--scope", "s", "--timeout", "0"], "more than 0"),
     ],
 )
 def test_wrong_use_is_one_line_that_says_what_is_right_and_exit_2(run: Run, command: list[str], right: str) -> None:

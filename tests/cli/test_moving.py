@@ -84,8 +84,22 @@ def test_a_scope_is_exported_by_name_and_type(source: str) -> None:
 @pytest.mark.parametrize("what", [("--thread", "nobody"), ("--scope", "nobody"), ("--scope", "run")])
 def test_the_export_of_what_is_not_there_fails(source: str, what: tuple[str, str]) -> None:
     done = run(source, "export", *what)
-    assert done.returncode == 1
+    assert (done.returncode, done.stdout) == (1, b"")
     assert f"there is no {what[0][2:]} {what[1]}" in done.stderr.decode()
+
+
+def test_an_export_whose_reader_goes_away_fails(source: str) -> None:
+    with subprocess.Popen(
+        [*COMMAND, "export", "--all", "--address", source],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment(),
+    ) as process:
+        assert process.stdout
+        process.stdout.close()
+        assert process.wait(30) == 1
+        assert process.stderr
+        assert "no whole export" in process.stderr.read().decode()
 
 
 @pytest.mark.parametrize(

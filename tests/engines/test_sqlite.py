@@ -91,6 +91,13 @@ def unavailable(outcome: object) -> bool:
     return isinstance(outcome, StatekeepError) and outcome.reason == Reason.STORE_UNAVAILABLE
 
 
+def test_only_the_owner_reads_what_is_kept(store: Store, path: Path) -> None:
+    store.append("p", New())
+    kept = [one for one in path.parent.iterdir() if one.suffix != ".lock"]
+    assert {one.name for one in kept} >= {"state.db", "state.db-wal"}
+    assert [one.name for one in kept if one.stat().st_mode & 0o077] == []
+
+
 # --- writing in groups
 
 

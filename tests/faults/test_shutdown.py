@@ -34,7 +34,7 @@ from statekeep.v1 import scratch_pb2 as scratch
 from statekeep.v1.value_pb2 import Value
 
 StartServer = Callable[..., ServerProcess]
-SIGNALS = [signal.SIGTERM, signal.SIGINT]
+SIGNALS = [signal.SIGTERM, signal.SIGINT, signal.SIGHUP]
 
 
 @contextmanager

@@ -136,7 +136,7 @@ def test_one_bad_address_among_good_ones_is_named() -> None:
 
 
 def test_a_host_that_is_not_there_is_named() -> None:
-    ended = run_to_its_end("--listen", "host.invalid:0")
+    ended = run_to_its_end("--listen", "host.invalid:0", "--insecure")
     assert ended.returncode == 1
     assert "host.invalid" in ended.stderr
     assert "Traceback" not in ended.stderr

@@ -81,14 +81,64 @@ def test_commands_take_tls_and_the_token_from_options_and_the_environment(
     assert WRONG not in unknown.err
 
 
-def test_without_what_the_server_wants_a_command_fails_with_one_line(
-    run: Run, process: ServerProcess, ca: Path
+def test_without_what_the_server_wants_a_command_says_what_in_one_line(
+    run: Run, process: ServerProcess, ca: Path, tmp_path: Path
 ) -> None:
-    for options in ((), ("--tls",), ("--tls-ca", str(ca))):
-        done = run("health", "--address", process.address, *options)
-        assert (done.code, done.out) == (1, "")
-        assert done.err.startswith(f"statekeep health: {process.address}: ")
+    theirs = Files(tmp_path / "theirs.pem", tmp_path / "theirs.key")
+    theirs.hold(trustme.CA().issue_cert("me@example.org"))
+    trusting = ("--tls-ca", str(ca))
+    for options, missing in (
+        ((), "if it speaks TLS, give --tls or --tls-ca"),
+        (("--tls",), "--tls-ca has to name"),
+        (trusting, "give --tls-cert and --tls-key"),
+        ((*trusting, *theirs.flags), "who signed --tls-cert"),
+        ((*trusting, "--tls-server-name", "state.example"), "--tls-server-name"),
+    ):
+        for command in (("health",), ("get", "k", "--scope", "s"), ("export", "--all")):
+            done = run(*command, "--address", process.address, *options)
+            assert (done.code, done.out) == (1, "")
+            assert done.err.startswith(f"statekeep {command[0]}: no server can be reached at {process.address} (")
+            assert missing in done.err
+            assert done.err.count("\n") == 1
+
+
+def test_tls_towards_a_server_without_it_is_told(run: Run, server: ServerProcess) -> None:
+    done = run("health", "--address", server.address, "--tls")
+    assert (done.code, done.out) == (1, "")
+    assert "leave out --tls" in done.err
+
+
+def test_files_that_are_not_what_they_should_be_are_named_before_anything_is_sent(
+    run: Run, files: Files, ca: Path, tmp_path: Path
+) -> None:
+    theirs = Files(tmp_path / "theirs.pem", tmp_path / "theirs.key")
+    theirs.hold(trustme.CA().issue_cert("me@example.org"))
+    for options, wrong in (
+        (("--tls-ca", str(files.key)), f"--tls-ca: {files.key} holds no certificates as PEM"),
+        (("--tls-ca", f"{tmp_path}/none"), f"--tls-ca: {tmp_path}/none cannot be read"),
+        (("--tls-ca", str(ca), "--tls-cert", str(files.cert)), "--tls-cert and --tls-key belong together"),
+        (("--tls-cert", str(files.cert), "--tls-key", str(theirs.key)), f"{theirs.key} is not the key of"),
+    ):
+        done = run("health", "--address", "127.0.0.1:1", *options)
+        assert (done.code, done.out) == (2, "")
+        assert wrong in done.err
         assert done.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", [("get", "k", "--scope", "s"), ("serve",), ("config",), ()])
+@pytest.mark.parametrize("given", [("--token", OWNER), (f"--token={OWNER}",)])
+def test_a_token_is_no_flag_and_is_not_printed(run: Run, command: tuple[str, ...], given: tuple[str, ...]) -> None:
+    done = run(*command, *given)
+    assert (done.code, done.out) == (2, "")
+    assert "a token is given in STATEKEEP_TOKEN" in done.err
+    assert OWNER not in done.err
+
+
+def test_no_flag_can_be_shortened(run: Run) -> None:
+    for command in (("config", "--tls-c", "file"), ("list", "--addr", "127.0.0.1:1")):
+        done = run(*command)
+        assert (done.code, done.out) == (2, "")
+        assert "unrecognized arguments" in done.err
 
 
 def test_over_a_unix_socket_the_environment_of_the_server_does_no_harm(
@@ -97,7 +147,7 @@ def test_over_a_unix_socket_the_environment_of_the_server_does_no_harm(
     of_the_server = {"TLS_CERT": str(files.cert), "TLS_KEY": str(files.key), "TLS": "true"}
     socket = ("--address", process.addresses[1])
     assert run("health", *socket, **of_the_server) == Done(0, "SERVING\n", "")
-    assert "One authorization is needed, and 0 came" in run("list", *socket, **of_the_server).err
+    assert "wants a token; give it in STATEKEEP_TOKEN" in run("list", *socket, **of_the_server).err
     assert run("list", *socket, TOKEN=READER, **of_the_server).code == 0
 
 

@@ -204,7 +204,7 @@ EVERYWHERE = f"{HOST}:0"
 
 def refusal_of_start(*flags: str) -> str:
     done = run_to_its_end("--listen", EVERYWHERE, *flags)
-    assert done.returncode == 1, done
+    assert done.returncode == 2, done
     (line,) = done.stderr.splitlines()
     assert EVERYWHERE in line
     assert "--insecure" in line
@@ -238,7 +238,7 @@ def test_insecure_says_that_the_network_is_trusted_and_is_warned_of(
 
 def test_one_open_address_among_local_ones_is_refused(tmp_path: Path) -> None:
     done = run_to_its_end("--listen", f"unix:{tmp_path}/s.sock", "--listen", EVERYWHERE)
-    assert done.returncode == 1
+    assert done.returncode == 2
     assert EVERYWHERE in done.stderr
 
 

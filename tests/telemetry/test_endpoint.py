@@ -77,7 +77,7 @@ def test_a_server_whose_disk_is_full_is_not_ready_until_it_can_write_again(
 @pytest.mark.parametrize("address", ["0.0.0.0:0", "[::]:0"])
 def test_an_address_that_others_reach_is_refused(address: str) -> None:
     ended = run_to_its_end("--listen", "127.0.0.1:0", "--metrics", address)
-    assert ended.returncode == 1
+    assert ended.returncode == 2
     (line,) = ended.stderr.splitlines()
     assert line.startswith(f"statekeep serve: cannot serve metrics on {address}: they have no authentication")
 
@@ -90,12 +90,13 @@ def test_a_port_that_is_taken_is_refused_with_the_reason() -> None:
     assert ended.stderr == f"statekeep serve: cannot serve metrics on {address}: Address already in use\n"
 
 
-@pytest.mark.parametrize("address", ["unix:/run/m.sock", "9464"])
+@pytest.mark.parametrize("address", ["unix:/run/m.sock", "9464", "on"])
 def test_what_is_no_address_is_wrong_use(address: str) -> None:
     ended = run_to_its_end("--metrics", address)
     assert ended.returncode == 2
     assert ended.stderr.startswith("statekeep serve: --metrics: ")
     assert "HOST:PORT" in ended.stderr
+    assert "unix:PATH" not in ended.stderr
 
 
 def test_insecure_lets_others_reach_it_and_the_log_says_so(start_server: StartServer) -> None:

@@ -143,20 +143,21 @@ class Stream:
         self.done = False
         self.place: Any = None
         self.reader = reader
-        self._ready: list[bytes] = []
+        self.ready: list[bytes] = []
+        """What was read and not returned yet."""
         self._world = world
         self._answer = answer
 
     def step(self) -> Any:
         """Return the next message, None where there is nothing more now."""
         quiet = False
-        while not (self._ready or self.done or quiet):
+        while not (self.ready or self.done or quiet):
             step = self._world.look(
                 self.reader.partition, lambda view: self.reader.step(view, self._world.call, self.place)
             )
             self.place, self.done, quiet = step.place, step.done, step.quiet
-            self._ready += step.messages
-        return self._answer.FromString(self._ready.pop(0)) if self._ready else None
+            self.ready += step.messages
+        return self._answer.FromString(self.ready.pop(0)) if self.ready else None
 
     def rest(self) -> list[Any]:
         """Return the messages there are now."""

@@ -362,6 +362,7 @@ def test_every_limit_of_what_is_there_can_be_taken_away(name: str) -> None:
         ("max_request", "1MiB", "4194304 to 2147483647 bytes"),
         ("max_record", "4MiB", "1024 to 4128768 bytes"),
         ("max_record", "0", "1024 to 4128768 bytes"),
+        ("max_memory", "10%", "or auto"),
         ("max_calls", "many", "give a whole number from 0"),
         ("max_followers", "-1", "give a whole number from 0"),
         ("max_scope_keys", "1.5", "give a whole number from 0"),

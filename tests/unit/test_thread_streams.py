@@ -43,6 +43,15 @@ def test_a_stream_that_does_not_follow_ends(threads: ThreadRules) -> None:
     assert stream.done
 
 
+@pytest.mark.parametrize("size", [1_000, 200_000, 3_900_000])
+def test_a_step_reads_ahead_no_more_than_a_few_mib_however_large_the_events(threads: ThreadRules, size: int) -> None:
+    fill(threads, 40_000_000 // max(size, 100_000), data=Value(data=bytes(size)))
+    stream = threads.stream()
+    while not stream.done:
+        assert stream.step().events
+        assert sum(map(len, stream.ready)) < 2 * DEFAULT_CLIENT
+
+
 @pytest.mark.parametrize("checkpoints", [False, True])
 @pytest.mark.parametrize("follow", [False, True])
 @pytest.mark.parametrize("there", [0, 1, 3, 30])

@@ -136,11 +136,12 @@ def test_delete_ends_the_followers_also_where_the_thread_is_made_anew_at_once(th
 
 def test_a_stream_under_way_ends_too(threads: ThreadRules) -> None:
     for _ in range(20):
-        threads.append_next(data={"text": "x" * 200_000})
+        threads.append_next(data={"text": "x" * 500_000})
     stream = threads.stream()
     assert len(stream.step().events) == 1
     threads.drop()
-    assert [len(stream.step().events) for _ in range(15)] == [1] * 15  # what was read already
+    while stream.ready:  # what was read already
+        assert len(stream.step().events) == 1
     with refused(Reason.REVISION_GONE):
         stream.step()
 

@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from statekeep import Client
 
 _SERVE = """\
-Serves until SIGTERM or SIGINT. When it is ready it writes one line of JSON to stdout, with "event": "ready" and the
-addresses it listens on. Each setting may also stand in the environment (--grace as STATEKEEP_GRACE) or in the file
-(grace = "20s"); a flag wins over the environment, the environment over the file. Times are seconds, or take ms, s, m,
-h or d.
+Serves until SIGTERM, SIGINT or SIGHUP. When it is ready it writes one line of JSON to stdout, with "event": "ready"
+and the addresses it listens on. Each setting may also stand in the environment (--grace as STATEKEEP_GRACE) or in the
+file (grace = "20s"); a flag wins over the environment, the environment over the file. Times are seconds, or take ms, s,
+m, h or d.
 """
 
 
@@ -31,7 +31,7 @@ each came from. What is secret is not shown.
 
 def add(commands: Commands) -> None:
     """Add the commands."""
-    serve = commands.add_parser("serve", help="serve until SIGTERM or SIGINT", description=_SERVE)
+    serve = commands.add_parser("serve", help="serve until SIGTERM, SIGINT or SIGHUP", description=_SERVE)
     _add_settings(serve)
     serve.set_defaults(run=_serve)
     config = commands.add_parser("config", help="show the settings in force", description=_CONFIG)

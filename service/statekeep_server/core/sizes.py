@@ -9,7 +9,7 @@ def check_record(size: int, limits: Limits, path: str) -> None:
     if size > limits.record:
         raise StatekeepError(
             Reason.VALUE_TOO_LARGE,
-            "The record would be {size} bytes; at most {max} are allowed",
+            "The record would be {size} bytes, and --max-record allows {max}; keep it in parts, or its address here",
             field=path,
             size=size,
             max=limits.record,

@@ -40,7 +40,7 @@ class Reader(Protocol[P]):
     def step(self, view: View, call: Call, place: P | None) -> Step[P]:
         """Return the next messages; `place` is None at the start.
 
-        More than one only where they are stored: those that are made cost memory while a slow client takes its time.
+        More than one only of some MiB together: what was read costs memory while a slow client takes its time.
         """
 
     def revision(self, place: P) -> int:

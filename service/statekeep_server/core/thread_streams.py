@@ -48,7 +48,7 @@ class _Part(NamedTuple):
 
 
 _NEVER = 2**63
-_AHEAD = 16  # messages that are read before the first is sent: to go to and fro for each costs more than the message
+_AHEAD = 4 * 2**20  # bytes that are read before the first is sent: to go to and fro for each message costs more than it
 
 
 class BranchHistory:
@@ -70,7 +70,7 @@ class BranchHistory:
             raise invalid("last", "does not go together with after_revision or limit; leave those at 0")
         self._ancestors = request.include_ancestors
         self._checkpoints = request.include_checkpoints
-        self._ahead = 1 if self.follows else _AHEAD
+        self._ahead = 0 if self.follows else _AHEAD
 
     def step(self, view: View, call: Call, place: _Place | None) -> Step[_Place]:
         """Return the next messages."""
@@ -112,15 +112,16 @@ class BranchHistory:
     def _events(self, view: View, call: Call, place: _Place, end: int) -> _Part:
         """Return the next chunks of events, as the engine keeps them."""
         messages: list[bytes] = []
-        events, last, left = 0, place.cursor.revision, place.left
+        events, last, left, size = 0, place.cursor.revision, place.left, 0
         for number, (log, until) in enumerate(place.line, 1):
             while chunk := view.chunk(log, last, min(until, end), left):
                 messages.append(chunk.message)
                 events += chunk.records
+                size += len(chunk.message)
                 last = chunk.revision
                 left = left and left - chunk.records
                 more = not chunk.complete or any(self._scan(view, place.line[number:], last, end))
-                if not more or left == 0 or len(messages) == self._ahead:
+                if not more or left == 0 or size >= self._ahead:
                     return _Part(messages, events, last, not more, limited=more and left == 0)
                 if chunk.complete:
                     break

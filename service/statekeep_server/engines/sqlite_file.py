@@ -372,8 +372,9 @@ def _create(path: Path) -> None:
     aside = path.with_name(path.name + ".new")
     aside.unlink(missing_ok=True)
     try:
-        flags = apsw.SQLITE_OPEN_READWRITE | apsw.SQLITE_OPEN_CREATE
-        with _closing(apsw.Connection(str(aside), flags=flags)) as connection:
+        # Nobody else may read it, nor what SQLite puts beside it later, which gets the mode of the file.
+        os.close(os.open(aside, os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600))
+        with _closing(apsw.Connection(str(aside), flags=apsw.SQLITE_OPEN_READWRITE)) as connection:
             connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
             connection.execute("PRAGMA journal_mode = WAL")
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")

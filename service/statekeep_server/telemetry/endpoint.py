@@ -20,6 +20,7 @@ from prometheus_client.core import Metric
 from prometheus_client.registry import Collector
 
 from statekeep_server.addresses import is_local
+from statekeep_server.config import ConfigError
 from statekeep_server.telemetry.metrics import FAMILIES, Read, metric
 
 if TYPE_CHECKING:
@@ -166,7 +167,7 @@ def _listen(address: str, *, anywhere: bool) -> _Server:
     host, _, port = address.rpartition(":")
     host = host.strip("[]")
     if not anywhere and not is_local(address):
-        raise EndpointError(
+        raise ConfigError(
             f"cannot serve metrics on {address}: they have no authentication, so only a loopback address is taken,"
             " such as 127.0.0.1:9464, unless --insecure"
         )
