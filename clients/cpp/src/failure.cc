@@ -27,7 +27,7 @@ const std::unordered_map<std::string_view, Make> kByReason = {
     {"HISTORY_TOO_LARGE", Made<HistoryTooLargeError>},  {"LIMIT_REACHED", Made<LimitReachedError>},
     {"SHUTTING_DOWN", Made<ShuttingDownError>},         {"STORE_UNAVAILABLE", Made<StoreUnavailableError>},
     {"INSTANCE_ATTACHED", Made<InstanceAttachedError>}, {"UNAUTHENTICATED", Made<UnauthenticatedError>},
-    {"PERMISSION_DENIED", Made<PermissionDeniedError>},
+    {"PERMISSION_DENIED", Made<PermissionDeniedError>}, {"STREAM_AGE_REACHED", Made<StreamAgeReachedError>},
 };
 
 // For a reason that this client does not know yet, and for what gRPC itself answers.

@@ -62,6 +62,7 @@ TEST(Errors, EachReasonIsAClassOfItsOwn) {
   ExpectKind<RevisionAheadError>(StatusCode::OUT_OF_RANGE, "REVISION_AHEAD");
   ExpectKind<HistoryTooLargeError>(StatusCode::RESOURCE_EXHAUSTED, "HISTORY_TOO_LARGE");
   ExpectKind<LimitReachedError>(StatusCode::RESOURCE_EXHAUSTED, "LIMIT_REACHED");
+  ExpectKind<StreamAgeReachedError>(StatusCode::UNAVAILABLE, "STREAM_AGE_REACHED");
   ExpectKind<ShuttingDownError>(StatusCode::UNAVAILABLE, "SHUTTING_DOWN");
   ExpectKind<StoreUnavailableError>(StatusCode::UNAVAILABLE, "STORE_UNAVAILABLE");
   ExpectKind<InstanceAttachedError>(StatusCode::FAILED_PRECONDITION, "INSTANCE_ATTACHED");

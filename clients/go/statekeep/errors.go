@@ -16,25 +16,26 @@ type Reason string
 
 // The reasons of the contract, and the code each comes with. An error that gRPC itself or this client raised has none.
 const (
-	InvalidField     Reason = "INVALID_FIELD"     // InvalidArgument: a field is malformed or missing, see Error.Fields.
-	ValueTooLarge    Reason = "VALUE_TOO_LARGE"   // InvalidArgument: "size" and "max" in the metadata, in bytes.
-	RequestIDReused  Reason = "REQUEST_ID_REUSED" // InvalidArgument: the id was used before, for another request.
-	VersionMismatch  Reason = "VERSION_MISMATCH"  // Aborted: "expected" and "actual" in the metadata.
-	SequenceMismatch Reason = "SEQUENCE_MISMATCH" // Aborted: "expected" and "actual" in the metadata.
-	EventExists      Reason = "EVENT_EXISTS"      // AlreadyExists: the branch holds another event of this id.
-	BranchExists     Reason = "BRANCH_EXISTS"     // AlreadyExists: the branch's name is taken.
-	EventNotFound    Reason = "EVENT_NOT_FOUND"   // NotFound
-	ThreadNotFound   Reason = "THREAD_NOT_FOUND"  // NotFound
-	BranchNotFound   Reason = "BRANCH_NOT_FOUND"  // NotFound
-	RevisionGone     Reason = "REVISION_GONE"     // OutOfRange: what came after it is gone; "oldest" in the metadata.
-	RevisionAhead    Reason = "REVISION_AHEAD"    // OutOfRange: the cursor was never reached; "newest" in the metadata.
-	HistoryTooLarge  Reason = "HISTORY_TOO_LARGE" // ResourceExhausted: StreamHistory reads what GetHistory cannot.
-	LimitReached     Reason = "LIMIT_REACHED"     // ResourceExhausted: "limit" and "max" in the metadata.
-	ShuttingDown     Reason = "SHUTTING_DOWN"     // Unavailable: the server ends, see Error.RetryDelay.
-	StoreUnavailable Reason = "STORE_UNAVAILABLE" // Unavailable: the server cannot reach its store.
-	InstanceAttached Reason = "INSTANCE_ATTACHED" // FailedPrecondition: someone else is attached to the instance.
-	Unauthenticated  Reason = "UNAUTHENTICATED"   // Unauthenticated: the token is missing or unknown.
-	PermissionDenied Reason = "PERMISSION_DENIED" // PermissionDenied: the token does not allow this.
+	InvalidField     Reason = "INVALID_FIELD"      // InvalidArgument: a field is malformed or missing, see Error.Fields.
+	ValueTooLarge    Reason = "VALUE_TOO_LARGE"    // InvalidArgument: "size" and "max" in the metadata, in bytes.
+	RequestIDReused  Reason = "REQUEST_ID_REUSED"  // InvalidArgument: the id was used before, for another request.
+	VersionMismatch  Reason = "VERSION_MISMATCH"   // Aborted: "expected" and "actual" in the metadata.
+	SequenceMismatch Reason = "SEQUENCE_MISMATCH"  // Aborted: "expected" and "actual" in the metadata.
+	EventExists      Reason = "EVENT_EXISTS"       // AlreadyExists: the branch holds another event of this id.
+	BranchExists     Reason = "BRANCH_EXISTS"      // AlreadyExists: the branch's name is taken.
+	EventNotFound    Reason = "EVENT_NOT_FOUND"    // NotFound
+	ThreadNotFound   Reason = "THREAD_NOT_FOUND"   // NotFound
+	BranchNotFound   Reason = "BRANCH_NOT_FOUND"   // NotFound
+	RevisionGone     Reason = "REVISION_GONE"      // OutOfRange: what came after it is gone; "oldest" in the metadata.
+	RevisionAhead    Reason = "REVISION_AHEAD"     // OutOfRange: the cursor was never reached; "newest" in the metadata.
+	HistoryTooLarge  Reason = "HISTORY_TOO_LARGE"  // ResourceExhausted: StreamHistory reads what GetHistory cannot.
+	LimitReached     Reason = "LIMIT_REACHED"      // ResourceExhausted: "limit" and "max" in the metadata.
+	StreamAgeReached Reason = "STREAM_AGE_REACHED" // Unavailable: the server lets no stream follow longer; it is resumed.
+	ShuttingDown     Reason = "SHUTTING_DOWN"      // Unavailable: the server ends, see Error.RetryDelay.
+	StoreUnavailable Reason = "STORE_UNAVAILABLE"  // Unavailable: the server cannot reach its store.
+	InstanceAttached Reason = "INSTANCE_ATTACHED"  // FailedPrecondition: someone else is attached to the instance.
+	Unauthenticated  Reason = "UNAUTHENTICATED"    // Unauthenticated: the token is missing or unknown.
+	PermissionDenied Reason = "PERMISSION_DENIED"  // PermissionDenied: the token does not allow this.
 )
 
 // Error is the reason's name.

@@ -141,6 +141,10 @@ class UnavailableError(StatekeepError):
     default_code = StatusCode.UNAVAILABLE
 
 
+class StreamAgeReachedError(UnavailableError):
+    """The server lets no stream follow for longer. A read is resumed by itself."""
+
+
 class ShuttingDownError(UnavailableError):
     """The server is going away."""
 
@@ -244,6 +248,7 @@ BY_REASON: Mapping[str, type[StatekeepError]] = {
     "REVISION_AHEAD": RevisionAheadError,
     "HISTORY_TOO_LARGE": HistoryTooLargeError,
     "LIMIT_REACHED": LimitReachedError,
+    "STREAM_AGE_REACHED": StreamAgeReachedError,
     "SHUTTING_DOWN": ShuttingDownError,
     "STORE_UNAVAILABLE": StoreUnavailableError,
     "INSTANCE_ATTACHED": InstanceAttachedError,

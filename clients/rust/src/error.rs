@@ -71,6 +71,8 @@ reasons! {
     HistoryTooLarge = "HISTORY_TOO_LARGE",
     /// The server's limit named in the metadata (`limit`, `max`) was reached.
     LimitReached = "LIMIT_REACHED",
+    /// The server lets no stream follow for longer. A read is resumed by itself.
+    StreamAgeReached = "STREAM_AGE_REACHED",
     /// The server is going away.
     ShuttingDown = "SHUTTING_DOWN",
     /// The server's store does not answer.

@@ -25,7 +25,7 @@ CODES = {
     "UNAUTHENTICATED": ["UNAUTHENTICATED"],
     "PERMISSION_DENIED": ["PERMISSION_DENIED"],
     "UNIMPLEMENTED": ["NOT_SUPPORTED"],
-    "UNAVAILABLE": ["SHUTTING_DOWN", "STORE_UNAVAILABLE"],
+    "UNAVAILABLE": ["SHUTTING_DOWN", "STREAM_AGE_REACHED", "STORE_UNAVAILABLE"],
 }
 REASONS = [(reason, grpc.StatusCode[code]) for code, reasons in CODES.items() for reason in reasons]
 

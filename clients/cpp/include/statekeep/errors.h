@@ -151,6 +151,11 @@ class UnavailableError : public Error {
  public:
   using Error::Error;
 };
+/// The server lets no stream follow for longer. A read is resumed by itself.
+class StreamAgeReachedError final : public UnavailableError {
+ public:
+  using UnavailableError::UnavailableError;
+};
 /// The server is going away.
 class ShuttingDownError final : public UnavailableError {
  public:

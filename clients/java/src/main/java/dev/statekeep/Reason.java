@@ -41,6 +41,8 @@ public enum Reason {
   HISTORY_TOO_LARGE,
   /** The limit named in the metadata ({@code limit}, {@code max}) was reached. */
   LIMIT_REACHED,
+  /** The server lets no stream follow for longer. A read is resumed by itself. */
+  STREAM_AGE_REACHED,
   /** The server is going away. */
   SHUTTING_DOWN,
   /** The server's store does not answer. */
