@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <cstring>
 #include <random>
+#include <regex>
 
 #include "statekeep/errors.h"
 
@@ -43,9 +45,21 @@ std::string FromEnvironment(const char* name) {
   return text ? text : "";
 }
 
+// gRPC would take a port beyond 65535 for another one, and wait for a host that is none.
+bool IsAddress(const std::string& address) {
+  if (address.starts_with("unix:")) return address.size() > std::strlen("unix:");
+  static const std::regex host_and_port(R"((\[[0-9A-Fa-f:.]+\]|[^:/\[\]\s]+):([0-9]{1,5}))");
+  std::smatch parts;
+  return std::regex_match(address, parts, host_and_port) && std::stoi(parts[2]) <= 65535;
+}
+
 std::string AddressOf(const ClientOptions& options) {
-  const std::string address = options.address.empty() ? FromEnvironment("STATEKEEP_ADDRESS") : options.address;
-  return address.empty() ? "127.0.0.1:50051" : address;
+  const std::string given = options.address.empty() ? FromEnvironment("STATEKEEP_ADDRESS") : options.address;
+  if (given.empty()) return "127.0.0.1:50051";
+  if (!IsAddress(given))
+    throw InvalidArgumentError("an address is HOST:PORT, [IPv6]:PORT or unix:PATH, not \"" + given + "\"",
+                               {.code = grpc::StatusCode::INVALID_ARGUMENT});
+  return given;
 }
 
 // The token without the white space around it: a file that it is read from ends with a newline.
@@ -105,7 +119,9 @@ Connection::Connection(const ClientOptions& options)
 
 void Connection::Prepare(grpc::ClientContext& context, std::chrono::milliseconds timeout) const {
   if (!authorization_.empty()) context.AddMetadata("authorization", authorization_);
-  if (timeout.count() != 0) context.set_deadline(std::chrono::system_clock::now() + timeout);
+  constexpr std::chrono::hours longest{24 * 365 * 100};  // a time beyond what the clock can name would be long ago
+  if (timeout.count() != 0)
+    context.set_deadline(std::chrono::system_clock::now() + std::min<std::chrono::milliseconds>(timeout, longest));
 }
 
 std::string NewId() {

@@ -104,6 +104,19 @@ TEST_F(Connecting, RefusesATokenThatNoMetadataCanCarryWithoutRepeatingIt) {
   }
 }
 
+TEST_F(Connecting, RefusesWhatIsNoAddressAndSaysWhatIsOne) {
+  for (const auto* address :
+       {"nonsense", "host:", ":1", "unix:", "http://host:1", "host:65536", "host:99999", "::1:5"}) {
+    try {
+      Client({.address = address});
+      FAIL() << address << " was taken";
+    } catch (const InvalidArgumentError& error) {
+      EXPECT_NE(std::string(error.what()).find("HOST:PORT, [IPv6]:PORT or unix:PATH"), std::string::npos);
+    }
+  }
+  EXPECT_NO_THROW(Client({.address = "[::1]:65535"}));
+}
+
 TEST_F(Connecting, ReachesAServerOnAUnixSocket) {
   const TemporaryFolder folder;
   const ServerProcess server({}, "unix:" + (folder.path() / "socket").string());
@@ -162,6 +175,11 @@ TEST_F(Connecting, EndsACallAtItsDeadline) {
   Start();
   const Client client({.address = address_, .timeout = 100ms});
   EXPECT_THROW(client.memory().Get(NamespaceScope("s"), "wait"), DeadlineExceededError);
+}
+
+TEST_F(Connecting, TakesTheLongestTimeoutForALongOne) {
+  Start();
+  EXPECT_EQ(Told({.address = address_, .token = "", .timeout = std::chrono::milliseconds::max()}), "none");
 }
 
 TEST_F(Connecting, EndsACallWhoseStopTokenAsksForIt) {

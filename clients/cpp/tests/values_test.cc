@@ -34,8 +34,8 @@ TEST(Values, AreParsedWhereNlohmannHoldsEveryDigit) {
 }
 
 TEST(Values, AreRefusedWhereNlohmannWouldLoseDigits) {
-  for (const auto* text :
-       {"18446744073709551616", "-9223372036854775809", "[0.12345678901234567890123]", "9007199254740993.0", "1e-999"})
+  for (const auto* text : {"18446744073709551616", "-9223372036854775809", "[0.12345678901234567890123]",
+                           "9007199254740993.0", "1e-999", "1e999"})
     EXPECT_THROW(ToNlohmann(Json(text)), NumberError) << text;
   EXPECT_THROW(ToNlohmann(Text("1")), std::invalid_argument);
   EXPECT_THROW(ToNlohmann(Json("{")), std::invalid_argument);
@@ -43,6 +43,8 @@ TEST(Values, AreRefusedWhereNlohmannWouldLoseDigits) {
 
 TEST(Values, OfNlohmannAreTheirText) {
   EXPECT_EQ(FromNlohmann({{"a", 9007199254740993}, {"b", 0.1}}).json(), R"({"a":9007199254740993,"b":0.1})");
+  for (const double number : {std::numeric_limits<double>::quiet_NaN(), std::numeric_limits<double>::infinity()})
+    EXPECT_THROW(FromNlohmann({{"a", {1, number}}}), NumberError) << number;
 }
 
 }  // namespace

@@ -7,14 +7,17 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/backoff"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/keepalive"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
 	"statekeep.dev/go/statekeepv1"
@@ -103,8 +106,13 @@ func NewClient(address string, options ...Option) (*Client, error) {
 // so a write needs a request id, and an event or a checkpoint an id, or a lost answer has it written twice.
 func (c *Client) Conn() *grpc.ClientConn { return c.conn }
 
-// Close ends every call and stream under way, with the code Canceled.
-func (c *Client) Close() error { return c.conn.Close() }
+// Close ends every call and stream under way, with the code Canceled. Closing again does nothing.
+func (c *Client) Close() error {
+	if err := c.conn.Close(); status.Code(err) != codes.Canceled {
+		return err
+	}
+	return nil // it was closed before
+}
 
 func targetOf(address string) (string, error) {
 	if address == "" {
@@ -116,7 +124,11 @@ func targetOf(address string) (string, error) {
 	if path, found := strings.CutPrefix(address, "unix:"); found && path != "" {
 		return address, nil
 	}
-	if _, port, err := net.SplitHostPort(address); err != nil || port == "" {
+	host, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	if err != nil || host == "" {
 		return "", fmt.Errorf("statekeep: the address is %q, and must be HOST:PORT or unix:PATH", address)
 	}
 	return address, nil

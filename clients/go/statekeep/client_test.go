@@ -29,9 +29,21 @@ import (
 var app = statekeep.Namespace("app")
 
 func TestAMalformedAddressIsRefused(t *testing.T) {
-	for _, address := range []string{"localhost", "localhost:", ":", "unix:", "a:b:c"} {
+	for _, address := range []string{"localhost", "localhost:", ":", ":5", "unix:", "a:b:c", "host:65536", "host:http"} {
 		if _, err := statekeep.NewClient(address); err == nil || !strings.Contains(err.Error(), "HOST:PORT or unix:PATH") {
 			t.Errorf("%q: %v", address, err)
+		}
+	}
+}
+
+func TestClosingAgainDoesNothing(t *testing.T) {
+	client, err := statekeep.NewClient("127.0.0.1:1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		if err := client.Close(); err != nil {
+			t.Error(err)
 		}
 	}
 }

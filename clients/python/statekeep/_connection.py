@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import threading
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol, TypeAlias
@@ -67,6 +68,11 @@ _OPTIONS: Options = (
 )
 
 
+_HOST_AND_PORT = re.compile(r"(?:\[[0-9A-Fa-f:.]+\]|[^:/\[\]\s]+):([0-9]{1,5})")
+_HIGHEST_PORT = 65535
+_LONGEST = 100 * 365 * 86400.0  # seconds; gRPC takes longer ones for no time at all
+
+
 class Stream(Protocol):
     """A call that lasts, as far as closing a connection goes."""
 
@@ -100,7 +106,7 @@ class Connection:
         token = _token(os.environ.get("STATEKEEP_TOKEN", "") if token is None else token)
         self.address = address or os.environ.get("STATEKEEP_ADDRESS") or "127.0.0.1:50051"
         self.closed = threading.Event()
-        self.channel = channel or _channel(self.address, tls, (*_OPTIONS, *options))
+        self.channel = channel or _channel(_checked(self.address), tls, (*_OPTIONS, *options))
         self.memory = MemoryStub(self.channel)
         self.scratch = ScratchStub(self.channel)
         self.state = StateStoreStub(self.channel)
@@ -123,7 +129,7 @@ class Connection:
         return self._options(timeout, self._wait_for_ready and not reopened)
 
     def _options(self, timeout: float | None, wait_for_ready: bool) -> Mapping[str, Any]:
-        options = {**self._always, "timeout": None if timeout == float("inf") else timeout}
+        options = {**self._always, "timeout": None if timeout is None or timeout > _LONGEST else timeout}
         return {**options, "wait_for_ready": True} if wait_for_ready else options
 
     def check_open(self) -> None:
@@ -162,6 +168,14 @@ def _token(given: str) -> str:
         # Without the token itself, which is a secret.
         raise UsageError("the token (token= or STATEKEEP_TOKEN) holds a character that is not printable ASCII")
     return token
+
+
+def _checked(address: str) -> str:
+    """The address; UsageError where it is none: gRPC would take a port beyond 65535 for another one."""
+    parts = _HOST_AND_PORT.fullmatch(address)
+    if (parts and int(parts[1]) <= _HIGHEST_PORT) or (address.startswith("unix:") and address != "unix:"):
+        return address
+    raise UsageError(f"an address is HOST:PORT, [IPv6]:PORT or unix:PATH, not {address!r}")
 
 
 def _channel(address: str, tls: bool | grpc.ChannelCredentials, options: Options) -> grpc.Channel:

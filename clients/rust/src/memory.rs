@@ -6,7 +6,7 @@ use crate::{
     Entries, Entry, PurgeRecord, Purged, Scope, ScopeInfo, Value, Write,
     call::{Call, rpcs},
     connection::Connection,
-    new::new_id,
+    new::{new_id, or_new},
     pages::{Pages, paged},
     places::{VersionsPlace, WatchPlace},
     reading::Reading,
@@ -177,7 +177,7 @@ impl Call<v1::MemorySetRequest> {
 
     /// A write with an id that was used already gets the first answer, and writes nothing. Left out: one of its own.
     pub fn request_id(mut self, id: impl Into<String>) -> Self {
-        self.request.request_id = id.into();
+        self.request.request_id = or_new(id);
         self
     }
 
@@ -190,7 +190,7 @@ impl Call<v1::MemorySetRequest> {
 impl Call<v1::MemoryBatchSetRequest> {
     /// A batch with an id that was used already gets the first answer, and writes nothing. Left out: one of its own.
     pub fn request_id(mut self, id: impl Into<String>) -> Self {
-        self.request.request_id = id.into();
+        self.request.request_id = or_new(id);
         self
     }
 }
@@ -236,7 +236,7 @@ impl Call<v1::MemoryDeleteRequest> {
 
     /// A delete with an id that was used already gets the first answer, and deletes nothing. Left out: one of its own.
     pub fn request_id(mut self, id: impl Into<String>) -> Self {
-        self.request.request_id = id.into();
+        self.request.request_id = or_new(id);
         self
     }
 }

@@ -9,6 +9,12 @@ pub(crate) fn new_id() -> String {
     uuid::Uuid::new_v4().to_string()
 }
 
+/// An id that was given, or a new one in place of an empty one: without any, a retry would write twice.
+pub(crate) fn or_new(id: impl Into<String>) -> String {
+    let id = id.into();
+    if id.is_empty() { new_id() } else { id }
+}
+
 /// One key to write, for [`Memory::batch_set`](crate::Memory::batch_set).
 #[derive(Clone, Debug)]
 pub struct Write(pub(crate) v1::MemorySetRequest);
@@ -71,9 +77,9 @@ impl NewEvent {
         &self.0.id
     }
 
-    /// An id of one's own: of 1 to 256 bytes, unique on its branch.
+    /// An id of one's own: of 1 to 256 bytes, unique on its branch. Empty: one is made up again.
     pub fn with_id(mut self, id: impl Into<String>) -> Self {
-        self.0.id = id.into();
+        self.0.id = or_new(id);
         self
     }
 
@@ -141,9 +147,9 @@ impl NewCheckpoint {
         &self.0.id
     }
 
-    /// An id of one's own: of 1 to 256 bytes, unique on its branch.
+    /// An id of one's own: of 1 to 256 bytes, unique on its branch. Empty: one is made up again.
     pub fn with_id(mut self, id: impl Into<String>) -> Self {
-        self.0.id = id.into();
+        self.0.id = or_new(id);
         self
     }
 

@@ -7,7 +7,7 @@ use crate::{
     Thread,
     call::{Call, Rpc, rpcs},
     connection::Connection,
-    new::new_id,
+    new::{new_id, or_new},
     pages::{Pages, paged},
     places::{BranchPlace, Kept},
     reading::Reading,
@@ -258,7 +258,7 @@ impl Call<v1::ForkRequest> {
     /// A fork with an id that was used already gets the first answer, and makes no second branch. Left out: one of its
     /// own.
     pub fn request_id(mut self, id: impl Into<String>) -> Self {
-        self.request.request_id = id.into();
+        self.request.request_id = or_new(id);
         self
     }
 }

@@ -41,7 +41,8 @@ pub enum Content {
 impl Value {
     /// What serde makes of something, as JSON.
     ///
-    /// Fails where it has no JSON form, such as a map whose keys are no strings.
+    /// Fails where it has no JSON form, such as a map whose keys are no strings. As serde_json has it, a NaN or an
+    /// infinity becomes `null`.
     pub fn json<T: Serialize + ?Sized>(value: &T) -> Result<Self> {
         serde_json::to_string(value)
             .map(Self::json_text)

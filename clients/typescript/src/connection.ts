@@ -105,8 +105,17 @@ const CHANNEL_OPTIONS: ChannelOptions = {
 
 const DEFAULT_TIMEOUT_MS = 30_000;
 
+const HOST_AND_PORT = /^(\[[0-9A-Fa-f:.]+\]|[^:/[\]\s]+):([0-9]{1,5})$/;
+
 interface Call {
   cancel(): void;
+}
+
+/** gRPC would dial another port, or wait for a host that is none. */
+function checkedAddress(address: string): string {
+  const port = HOST_AND_PORT.exec(address)?.[2];
+  if ((port !== undefined && Number(port) <= 65535) || /^unix:./.test(address)) return address;
+  throw invalidField("address", `is HOST:PORT, [IPv6]:PORT or unix:PATH, not "${address}"`);
 }
 
 export class Connection {
@@ -120,7 +129,7 @@ export class Connection {
   #closed = false;
 
   constructor(options: ClientOptions) {
-    this.address = options.address ?? (process.env["STATEKEEP_ADDRESS"] || "127.0.0.1:50051");
+    this.address = checkedAddress(options.address ?? (process.env["STATEKEEP_ADDRESS"] || "127.0.0.1:50051"));
     this.#timeoutMs = options.timeoutMs ?? DEFAULT_TIMEOUT_MS;
     const token = tokenOf(options.token ?? process.env["STATEKEEP_TOKEN"] ?? "");
     if (token) this.#streamMetadata.set("authorization", `Bearer ${token}`);

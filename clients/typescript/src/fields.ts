@@ -55,6 +55,14 @@ export function timestamp(time: Date | Timestamp | undefined, field: string): Ti
   return timestampFromDate(time);
 }
 
+/** Labels as they were given. The types bind no caller in JavaScript, where undefined would become a text. */
+export function labelsOf(labels: Readonly<Record<string, string>> | undefined, path: string) {
+  for (const [name, text] of Object.entries(labels ?? {})) {
+    if (typeof text !== "string") throw invalidField(`${path}labels`, `has no text for "${name}", but ${typeof text}`);
+  }
+  return labels;
+}
+
 type Defined<T> = { [K in keyof T]: Exclude<T[K], undefined> };
 
 /** The members that are there: an optional argument that was left out is a field that is not set. */

@@ -5,7 +5,7 @@ import { randomUUID } from "node:crypto";
 import { create, type MessageInitShape } from "@bufbuild/protobuf";
 
 import type { CallOptions, Connection } from "./connection.js";
-import { defined, duration, int64, needed, scopeOf, type Integer, type ScopeName } from "./fields.js";
+import { defined, duration, int64, labelsOf, needed, scopeOf, type Integer, type ScopeName } from "./fields.js";
 import {
   Memory as Service,
   MemoryHistoryRequestSchema,
@@ -246,6 +246,6 @@ function setRequest(scope: ScopeName, write: Write, path = ""): MessageInitShape
     executionId,
     flowId,
     flowName,
-    labels,
+    labels: labelsOf(labels, path),
   });
 }

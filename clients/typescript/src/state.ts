@@ -6,7 +6,7 @@ import { create, type MessageInitShape } from "@bufbuild/protobuf";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
 
 import type { CallOptions, Connection } from "./connection.js";
-import { defined, duration, int64, needed, timestamp, type Integer } from "./fields.js";
+import { defined, duration, int64, labelsOf, needed, timestamp, type Integer } from "./fields.js";
 import {
   CheckpointSchema,
   EventSchema,
@@ -108,7 +108,8 @@ export class State {
     event: NewEvent & { readonly sequence: Integer },
     options: OnBranch & CallOptions = {},
   ): Promise<Event> {
-    const sequence = int64(event.sequence, "event.sequence");
+    // The types bind no caller in JavaScript, where a sequence left out would be 0.
+    const sequence = int64(event.sequence ?? NaN, "event.sequence"); // eslint-disable-line @typescript-eslint/no-unnecessary-condition
     const sent = { ...eventOf(event, "event."), ...place(threadId, options), sequence };
     return needed((await this.#connection.unary(Service.method.appendEvent, { event: sent }, options)).event);
   }
@@ -307,7 +308,7 @@ function eventOf(event: NewEvent, path: string): MessageInitShape<typeof EventSc
     errorType,
     message,
     createTime: timestamp(event.createTime, `${path}create_time`),
-    labels,
+    labels: labelsOf(labels, path),
   });
 }
 
@@ -323,7 +324,7 @@ function checkpointOf(checkpoint: NewCheckpoint): MessageInitShape<typeof Checkp
     createTime: timestamp(checkpoint.createTime, "checkpoint.create_time"),
     parentId,
     metadata: optionalValue(checkpoint.metadata, "checkpoint.metadata"),
-    labels,
+    labels: labelsOf(labels, "checkpoint."),
   });
 }
 

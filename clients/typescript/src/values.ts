@@ -66,7 +66,7 @@ export function parseJson(content: string): Json {
  * Writes JSON without losing a digit: `bigint` and `LosslessNumber` as numbers, -0 as `-0`. As with `JSON.stringify`,
  * `toJSON` is called, and members that are undefined or functions are left out.
  *
- * @throws StatekeepError `INVALID_FIELD`, for NaN, Infinity, undefined, what JSON makes an empty object of (Map, Set),
+ * @throws StatekeepError `INVALID_FIELD`, for NaN, Infinity, undefined, what JSON makes an empty object of (Map, Set, Error),
  *   bytes within, and what is circular or nested too deep.
  */
 export function stringifyJson(content: unknown, field = "value"): string {
@@ -85,7 +85,18 @@ export function stringifyJson(content: unknown, field = "value"): string {
 
 function exactNumber(digits: string): number | bigint | LosslessNumber {
   if (isSafeNumber(digits)) return Number(digits);
-  return isInteger(digits) ? BigInt(digits) : new LosslessNumber(digits);
+  if (isInteger(digits)) return BigInt(digits);
+  const number = Number(digits);
+  // 1e21 is not safe in the sense of the library, but no digit is lost.
+  const exact = Number.isFinite(number) && significant(digits) === significant(String(number));
+  return exact ? number : new LosslessNumber(digits);
+}
+
+function significant(digits: string): string {
+  return digits
+    .replace(/e.*/i, "")
+    .replace(/[-.]/g, "")
+    .replace(/^0+|0+$/g, "");
 }
 
 function numberText(number: number, field: string): string {
@@ -93,9 +104,11 @@ function numberText(number: number, field: string): string {
   return Object.is(number, -0) ? "-0" : String(number);
 }
 
+// Of these JSON makes an empty object.
+const LOST = [Map, Set, WeakMap, WeakSet, ArrayBuffer, Error, RegExp, Promise] as const;
+
 function refuseLossy(item: unknown, field: string): unknown {
-  if (item instanceof Map || item instanceof Set || ArrayBuffer.isView(item) || item instanceof ArrayBuffer) {
-    throw invalidField(field, `holds a ${item.constructor.name}, which JSON would lose`);
-  }
+  const kind = LOST.find((one) => item instanceof one) ?? (ArrayBuffer.isView(item) ? item.constructor : undefined);
+  if (kind) throw invalidField(field, `holds a ${kind.name}, which JSON would lose`);
   return item;
 }

@@ -122,6 +122,22 @@ test("the token goes with every call", async () => {
   assert.throws(() => new Client({ token: "two words" }), /token is printable ASCII without blanks/);
 });
 
+test("what is no address is refused, and told what is one", () => {
+  for (const address of ["", "nonsense", "host:", ":5", "unix:", "http://host:1", "host:65536", "::1:5"]) {
+    assert.throws(() => new Client({ address }), /address is HOST:PORT, \[IPv6\]:PORT or unix:PATH, not/, address);
+  }
+  new Client({ address: "[::1]:65535" }).close();
+});
+
+test("what JavaScript lets through and the types do not is refused", async () => {
+  const labels = { given: undefined } as unknown as Record<string, string>;
+  const refused = (field: string) => (error: unknown) => error instanceof StatekeepError && field in error.fields;
+  await assert.rejects(client.memory.set("s", "k", 1, { labels }), refused("labels"));
+  await assert.rejects(client.state.appendNextEvent("t", { type: "x", labels }), refused("event.labels"));
+  const event = { type: "x" } as unknown as { type: string; sequence: bigint };
+  await assert.rejects(client.state.appendEvent("t", event), refused("event.sequence"));
+});
+
 test("address and token come from the environment by default", async () => {
   const { script, address } = await ScriptedServer.start(Memory.method.get, [{}]);
   process.env["STATEKEEP_ADDRESS"] = address;

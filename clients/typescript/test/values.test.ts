@@ -45,11 +45,22 @@ test("numbers of every size come back as they were given", async () => {
     half: 0.5,
     minus: -0,
     huge: new LosslessNumber("1e999"),
+    large: 1e21,
+    larger: Number.MAX_VALUE,
+    least: Number.MIN_VALUE,
   };
   await client.memory.set("values", "numbers", given);
   const found = fromValue((await client.memory.get("values", "numbers"))?.value) as typeof given;
   assert.deepEqual({ ...found, huge: String(found.huge) }, { ...given, huge: "1e999" });
   assert.ok(Object.is(found.minus, -0));
+});
+
+test("a decimal that no number holds keeps its digits", () => {
+  for (const digits of ["9007199254740993.0", "0.12345678901234567890123", "1e-999", "123456789012345678901234e0"]) {
+    const parsed = parseJson(digits);
+    assert.ok(parsed instanceof LosslessNumber, digits);
+    assert.equal(stringifyJson(parsed), digits);
+  }
 });
 
 test("text and bytes come back as text and bytes", async () => {
@@ -112,6 +123,8 @@ for (const [name, content, told] of [
   ["undefined", undefined, /is undefined, which JSON cannot say; null is a value/],
   ["a function", () => 1, /is function, which JSON cannot say/],
   ["a Map within", { a: new Map([[1, 2]]) }, /holds a Map, which JSON would lose/],
+  ["an Error", new Error("lost"), /holds a Error, which JSON would lose/],
+  ["a RegExp within", [/x/], /holds a RegExp, which JSON would lose/],
   ["bytes within", { a: Uint8Array.of(1) }, /holds a Uint8Array, which JSON would lose/],
   ["a circle", circular, /is circular, or nested too deep/],
 ] as const) {

@@ -101,6 +101,22 @@ def test_a_nodes_time_to_live_is_refused_too() -> None:
         node.beginInstance()
 
 
+@pytest.mark.parametrize(
+    "address", ["nonsense", "host:", ":1", "unix:", "http://host:1", "host:65536", "::1:5", "a b:1"]
+)
+def test_what_is_no_address_is_refused_at_once(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = r"an address is HOST:PORT, \[IPv6\]:PORT or unix:PATH"
+    with pytest.raises(errors.UsageError, match=told):
+        Client(address)
+    monkeypatch.setenv("STATEKEEP_ADDRESS", address)
+    with pytest.raises(errors.UsageError, match=told):
+        statekeep.AsyncClient()
+
+
+def test_an_ipv6_address_is_taken() -> None:
+    Client("[::1]:65535").close()
+
+
 @pytest.mark.parametrize("token", ["a\nb", "a\tb", "a\0b", "a\x7fb", "tökén", LONE])
 def test_a_token_that_no_metadata_carries_is_refused_at_once(token: str, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(errors.UsageError, match="printable ASCII") as raised:

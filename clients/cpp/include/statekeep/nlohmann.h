@@ -11,7 +11,8 @@
 
 namespace statekeep {
 
-/// A number of a JSON text would change in an nlohmann::json. The text has it all the same: `value.json()`.
+/// A number that nlohmann::json cannot hold with all its digits, or JSON not at all (NaN, infinity). Of the first the
+/// text has them all the same: `value.json()`.
 class NumberError : public std::range_error {
  public:
   using std::range_error::range_error;
@@ -40,7 +41,9 @@ class NumberCheck : public nlohmann::json_sax<nlohmann::json> {
     throw NumberError("nlohmann::json cannot hold the number " + digits.substr(0, 40) + " with all its digits");
   }
 
-  bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception& error) override {
+  bool parse_error(std::size_t, const std::string& token, const nlohmann::detail::exception& error) override {
+    constexpr int overflow = 406;  // nlohmann's number of what is beyond a double
+    if (error.id == overflow) throw NumberError("nlohmann::json cannot hold the number " + token.substr(0, 40));
     throw std::invalid_argument(error.what());
   }
 
@@ -70,11 +73,23 @@ class NumberCheck : public nlohmann::json_sax<nlohmann::json> {
   }
 };
 
+// nlohmann would write null.
+inline void RefuseNonFinite(const nlohmann::json& json) {
+  if (json.is_number_float() && !std::isfinite(json.get<double>()))
+    throw NumberError("JSON has neither NaN nor infinity");
+  if (json.is_structured())
+    for (const auto& item : json) RefuseNonFinite(item);
+}
+
 }  // namespace internal
 
 /// The value of an nlohmann::json, as its shortest JSON text.
-/// Throws nlohmann::json::type_error where a string in it is not UTF-8.
-inline Value FromNlohmann(const nlohmann::json& json) { return Json(json.dump()); }
+/// Throws NumberError where it holds a NaN or an infinity, nlohmann::json::type_error where a string in it is not
+/// UTF-8.
+inline Value FromNlohmann(const nlohmann::json& json) {
+  internal::RefuseNonFinite(json);
+  return Json(json.dump());
+}
 
 /// The parsed JSON of a value.
 /// Throws NumberError where nlohmann::json cannot hold a number with all its digits (integers beyond 64 bits,

@@ -32,7 +32,7 @@ async fn a_server_on_a_unix_socket_is_reached_by_its_path() {
 
 #[tokio::test]
 async fn an_address_that_is_none_is_refused_with_what_would_be_right() {
-    for address in ["", "localhost", "http://localhost:1", "unix:", "a b:1", "user@host:1", ":50051"] {
+    for address in ["", "localhost", "http://localhost:1", "unix:", "a b:1", "user@host:1", ":50051", "host:65536"] {
         let error = Client::connect(address).await.expect_err("it is no address");
         assert_eq!(error.code(), Code::InvalidArgument);
         assert_eq!(error.message(), format!("the address must be HOST:PORT or unix:PATH, not {address:?}"));

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use statekeep::{Code, NewEvent, Reason, Value};
+use statekeep::{Code, NewCheckpoint, NewEvent, Reason, Value};
 use tonic::Status;
 use tonic_types::{ErrorDetails, StatusExt};
 
@@ -56,6 +56,13 @@ async fn a_write_that_is_sent_again_under_its_id_changes_nothing() {
     let set = || client.memory().set("app", "k", Value::text("x")).request_id("once");
     assert_eq!(set().await.expect("it is written").version, 1);
     assert_eq!(set().await.expect("it is known").version, 1);
+}
+
+#[test]
+fn an_empty_id_is_made_up_again_so_that_a_retry_is_known() {
+    assert!(!NewEvent::new("x").with_id("").id().is_empty());
+    assert!(!NewCheckpoint::new("e", 1, Value::text("x")).with_id("").id().is_empty());
+    assert_eq!(NewEvent::new("x").with_id("mine").id(), "mine");
 }
 
 #[tokio::test]

@@ -37,4 +37,9 @@ record Calls(Connection connection, Duration timeout, Duration readTimeout) {
   static String newId() {
     return UUID.randomUUID().toString();
   }
+
+  /** The id, or a new one in place of an empty one: without any, a retry would write twice. */
+  static String idOr(String id) {
+    return id.isEmpty() ? newId() : id;
+  }
 }

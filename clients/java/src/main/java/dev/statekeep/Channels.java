@@ -15,6 +15,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Set;
 import java.util.concurrent.TimeUnit;
+import java.util.regex.Matcher;
 import java.util.regex.Pattern;
 import java.util.stream.Stream;
 import statekeep.v1.MemoryGrpc;
@@ -24,7 +25,8 @@ import statekeep.v1.StateStoreGrpc;
 /** Makes gRPC channels to a server. */
 final class Channels {
   private static final Pattern HOST_AND_PORT =
-      Pattern.compile("(\\[[0-9A-Fa-f:.]+\\]|[^:/\\[\\]\\s]+):[0-9]{1,5}");
+      Pattern.compile("(\\[[0-9A-Fa-f:.]+\\]|[^:/\\[\\]\\s]+):([0-9]{1,5})");
+  private static final int HIGHEST_PORT = 65535;
   private static final String UNIX = "unix:";
   private static final long KEEPALIVE_TIMEOUT_SECONDS = 10;
   // A call is only repeated where its request was kept, and one record may have close to 4 MiB.
@@ -99,11 +101,12 @@ final class Channels {
         throw new IllegalArgumentException("not a path: " + path, wrong);
       }
     }
-    if (!HOST_AND_PORT.matcher(address).matches()) {
+    Matcher parts = HOST_AND_PORT.matcher(address);
+    if (!parts.matches() || Integer.parseInt(parts.group(2)) > HIGHEST_PORT) {
       throw new IllegalArgumentException(
           "an address is HOST:PORT, [IPv6]:PORT or unix:PATH, not \"" + address + "\"");
     }
-    return "dns:///" + address;
+    return "dns:///" + address.replace("[", "%5B").replace("]", "%5D");
   }
 
   // Streams are not repeated: they resume by cursor.

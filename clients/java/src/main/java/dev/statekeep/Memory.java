@@ -72,7 +72,7 @@ public final class Memory {
         calls
             .answer(
                 MemoryGrpc.getSetMethod(),
-                write.in(scope).toBuilder().setRequestId(requestId).build())
+                write.in(scope).toBuilder().setRequestId(Calls.idOr(requestId)).build())
             .getEntry());
   }
 
@@ -102,7 +102,7 @@ public final class Memory {
     MemoryBatchSetRequest request =
         MemoryBatchSetRequest.newBuilder()
             .addAllSets(Messages.all(writes, write -> write.in(scope)))
-            .setRequestId(requestId)
+            .setRequestId(Calls.idOr(requestId))
             .build();
     return Messages.all(
         calls.answer(MemoryGrpc.getBatchSetMethod(), request).getEntriesList(), Messages::entry);
@@ -543,7 +543,7 @@ public final class Memory {
      * @return these options
      */
     public DeleteOptions requestId(String id) {
-      request.setRequestId(id);
+      request.setRequestId(Calls.idOr(id));
       return this;
     }
   }

@@ -45,11 +45,11 @@ public final class NewCheckpoint {
   /**
    * Takes this id in place of the one that was made up.
    *
-   * @param id unique on its branch
+   * @param id unique on its branch; empty, one is made up again
    * @return a new checkpoint
    */
   public NewCheckpoint withId(String id) {
-    return new NewCheckpoint(message.toBuilder().setId(id).build());
+    return new NewCheckpoint(message.toBuilder().setId(Calls.idOr(id)).build());
   }
 
   /**

@@ -49,11 +49,11 @@ public final class NewEvent {
   /**
    * Takes this id in place of the one that was made up.
    *
-   * @param id unique on its branch
+   * @param id unique on its branch; empty, one is made up again
    * @return a new event
    */
   public NewEvent withId(String id) {
-    return new NewEvent(message.toBuilder().setId(id).build());
+    return new NewEvent(message.toBuilder().setId(Calls.idOr(id)).build());
   }
 
   /**

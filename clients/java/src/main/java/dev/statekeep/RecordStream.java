@@ -33,6 +33,7 @@ public final class RecordStream<T> implements Iterator<T>, AutoCloseable {
   private final Deadline deadline;
   private final CountDownLatch closed = new CountDownLatch(1);
   private volatile boolean closedWithClient;
+  private volatile boolean abandoned; // by its reader, who wants no more of what came
   private Iterator<T> items = Collections.emptyIterator();
   // Nanoseconds on the clock before which there is no new call.
   private long notBefore = System.nanoTime();
@@ -62,7 +63,7 @@ public final class RecordStream<T> implements Iterator<T>, AutoCloseable {
    */
   @Override
   public boolean hasNext() {
-    while (!items.hasNext()) {
+    while (!has()) {
       if (!fill(FOREVER)) {
         return false;
       }
@@ -88,7 +89,7 @@ public final class RecordStream<T> implements Iterator<T>, AutoCloseable {
   public Optional<T> poll(Duration timeout) {
     long nanos = Math.max(Calls.nanos(timeout), 0);
     long began = System.nanoTime();
-    while (!items.hasNext()) {
+    while (!has()) {
       if (!fill(Math.max(nanos - (System.nanoTime() - began), 0))) {
         return Optional.empty();
       }
@@ -126,17 +127,27 @@ public final class RecordStream<T> implements Iterator<T>, AutoCloseable {
     return place.caughtUp();
   }
 
-  /** Ends the read and its call. Closing again does nothing. */
+  /** Ends the read and its call: no record comes after it. Closing again does nothing. */
   @Override
   public void close() {
+    abandoned = true;
+    end();
+  }
+
+  private void end() {
     closed.countDown();
     place.cancel();
+  }
+
+  /** Whether a record came that may be handed out. */
+  private boolean has() {
+    return !abandoned && items.hasNext();
   }
 
   /** Ends it because the client was closed: its reader is told so. */
   void closeWithClient() {
     closedWithClient = true;
-    close();
+    end();
   }
 
   /** Waits for a message, up to so many nanoseconds. False where none came, or none is to come. */
@@ -158,14 +169,14 @@ public final class RecordStream<T> implements Iterator<T>, AutoCloseable {
           return true;
         }
         if (place.ended()) {
-          close();
+          end();
         } else if (left != FOREVER) {
           return false;
         }
       } catch (StatusRuntimeException failure) {
         lose(failure);
       } catch (InterruptedException interrupted) {
-        close();
+        end();
         Thread.currentThread().interrupt();
         throw new StatekeepException.Cancelled(
             "the thread was interrupted", StatekeepException.Details.NONE, interrupted);
@@ -192,7 +203,7 @@ public final class RecordStream<T> implements Iterator<T>, AutoCloseable {
     }
     connection.checkOpen();
     if (!place.open(connection, deadline)) {
-      close();
+      end();
       return false;
     }
     if (isClosed()) {
@@ -209,13 +220,13 @@ public final class RecordStream<T> implements Iterator<T>, AutoCloseable {
     }
     StatekeepException error = connection.failed(failure);
     if (!(error instanceof StatekeepException.Unavailable unavailable)) {
-      close();
+      end();
       throw error;
     }
     try {
       notBefore = System.nanoTime() + patience.pause(unavailable);
     } catch (StatekeepException over) {
-      close();
+      end();
       throw over;
     }
   }

@@ -616,7 +616,7 @@ public final class StateStore {
      * @return these options
      */
     public ForkOptions requestId(String id) {
-      request.setRequestId(id);
+      request.setRequestId(Calls.idOr(id));
       return this;
     }
   }

@@ -93,6 +93,14 @@ public class StatekeepException extends RuntimeException {
     Status status = failure.getStatus();
     String message =
         status.getDescription() == null ? status.getCode().name() : status.getDescription();
+    if (status.getCause() != null) {
+      // Of a lost connection gRPC itself says no more than "io exception".
+      Throwable origin = status.getCause();
+      while (origin.getCause() != null) {
+        origin = origin.getCause();
+      }
+      message += ": " + origin.getMessage();
+    }
     return of(status.getCode(), message, Details.of(failure), failure);
   }
 

@@ -2,6 +2,7 @@ package dev.statekeep;
 
 import static org.junit.jupiter.api.Assertions.assertEquals;
 import static org.junit.jupiter.api.Assertions.assertInstanceOf;
+import static org.junit.jupiter.api.Assertions.assertNotEquals;
 import static org.junit.jupiter.api.Assertions.assertThrows;
 import static org.junit.jupiter.api.Assertions.assertTrue;
 
@@ -115,6 +116,50 @@ class CallTest {
       assertEquals("it failed", error.getMessage());
       assertEquals(Map.of("key", "text"), error.metadata());
       assertEquals(Optional.of(Duration.ofMillis(1)), error.retryDelay());
+    }
+  }
+
+  @Test
+  void aSetWithAnEmptyRequestIdIsTriedAgainUnderOneOfItsOwn() throws Exception {
+    var ids = new LinkedBlockingQueue<String>();
+    var memory =
+        new MemoryGrpc.MemoryImplBase() {
+          @Override
+          public void set(MemorySetRequest request, StreamObserver<MemorySetResponse> answer) {
+            ids.add(request.getRequestId());
+            if (ids.size() < 2) {
+              answer.onError(FakeServer.failure(Code.UNAVAILABLE, Reason.STORE_UNAVAILABLE));
+              return;
+            }
+            answer.onNext(MemorySetResponse.getDefaultInstance());
+            answer.onCompleted();
+          }
+        };
+    try (FakeServer server = new FakeServer(memory);
+        StatekeepClient client = StatekeepClient.connect(server.address())) {
+      client.memory().set(SCOPE, Write.of("k", Value.json("1")), "");
+
+      String first = ids.take();
+      assertEquals(first, ids.take());
+      assertNotEquals("", first);
+    }
+  }
+
+  @Test
+  void nobodyAtTheAddressIsSaid() {
+    try (StatekeepClient client = StatekeepClient.connect("127.0.0.1:1")) {
+      var error =
+          assertThrows(StatekeepException.Unavailable.class, () -> client.memory().get(SCOPE, "k"));
+
+      assertTrue(error.getMessage().contains("refused"), error.getMessage());
+    }
+  }
+
+  @Test
+  void aServerOnIpv6IsReached() throws Exception {
+    try (StatekeepServer server = StatekeepServer.startAt("[::1]:0");
+        StatekeepClient client = StatekeepClient.connect(server.address())) {
+      assertEquals(Optional.empty(), client.memory().get(SCOPE, "k"));
     }
   }
 

@@ -13,6 +13,7 @@ import java.nio.file.Path;
 import java.time.Duration;
 import java.util.ArrayList;
 import java.util.List;
+import java.util.NoSuchElementException;
 import java.util.Optional;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.concurrent.ExecutionException;
@@ -86,6 +87,21 @@ class FollowTest {
           client.state().streamHistory(BRANCH, options -> options.afterRevision(cursor))) {
         assertEquals(List.of(2L, 3L), rest.stream().map(Event::sequence).toList());
       }
+    }
+  }
+
+  @Test
+  void noRecordComesAfterClose() throws Exception {
+    try (StatekeepServer server = StatekeepServer.start();
+        StatekeepClient client = StatekeepClient.connect(server.address())) {
+      append(client, 1, 5);
+      RecordStream<Event> history = client.state().streamHistory(BRANCH);
+      history.next();
+      history.close();
+
+      assertFalse(history.hasNext());
+      assertEquals(Optional.empty(), history.poll(LONG));
+      assertThrows(NoSuchElementException.class, history::next);
     }
   }
 

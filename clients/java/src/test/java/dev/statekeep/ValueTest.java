@@ -124,7 +124,9 @@ class ValueTest {
 
   @Test
   void anUnknownAddressIsRefusedWithWhatWouldBeRight() {
-    for (String address : List.of("nonsense", "host:", ":1", "unix:", "http://host:1", "")) {
+    for (String address :
+        List.of(
+            "nonsense", "host:", ":1", "unix:", "http://host:1", "host:65536", "host:99999", "")) {
       var error =
           assertThrows(
               IllegalArgumentException.class, () -> StatekeepClient.connect(address), address);
@@ -132,6 +134,13 @@ class ValueTest {
           "an address is HOST:PORT, [IPv6]:PORT or unix:PATH, not \"" + address + "\"",
           error.getMessage());
     }
+  }
+
+  @Test
+  void anEmptyIdIsMadeUpAgainSoThatARetryIsKnown() {
+    assertNotEquals("", NewEvent.of("x").withId("").id());
+    assertEquals("mine", NewEvent.of("x").withId("mine").id());
+    assertNotEquals("", NewCheckpoint.of("e", 1, Value.json("1")).withId("").id());
   }
 
   @Test
