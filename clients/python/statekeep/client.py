@@ -35,7 +35,8 @@ class Connected:
         """Makes a client; it connects with its first call.
 
         Args:
-            address: ``HOST:PORT``, ``[IPv6]:PORT`` or ``unix:PATH``, or UsageError. None: ``STATEKEEP_ADDRESS``, or ``127.0.0.1:50051``.
+            address: ``HOST:PORT``, ``[IPv6]:PORT`` or ``unix:PATH``; UsageError otherwise. None:
+                ``STATEKEEP_ADDRESS``, or ``127.0.0.1:50051``.
             token: Sent with every call as ``authorization: Bearer …``. None: ``STATEKEEP_TOKEN``, or none. It is
                 trimmed; UsageError where what is left is not printable ASCII.
             timeout: Seconds that a unary call may take, retries included; None: for ever. A call's own
