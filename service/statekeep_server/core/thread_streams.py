@@ -48,7 +48,8 @@ class _Part(NamedTuple):
 
 
 _NEVER = 2**63
-_AHEAD = 4 * 2**20  # bytes that are read before the first is sent: to go to and fro for each message costs more than it
+# What is read before the first message is sent, at most: to go to and fro for each costs more than the message.
+_AHEAD, _BYTES_AHEAD = 16, 4 * 2**20  # messages, and bytes of them all but the last
 
 
 class BranchHistory:
@@ -70,7 +71,7 @@ class BranchHistory:
             raise invalid("last", "does not go together with after_revision or limit; leave those at 0")
         self._ancestors = request.include_ancestors
         self._checkpoints = request.include_checkpoints
-        self._ahead = 0 if self.follows else _AHEAD
+        self._ahead = 1 if self.follows else _AHEAD
 
     def step(self, view: View, call: Call, place: _Place | None) -> Step[_Place]:
         """Return the next messages."""
@@ -121,7 +122,8 @@ class BranchHistory:
                 last = chunk.revision
                 left = left and left - chunk.records
                 more = not chunk.complete or any(self._scan(view, place.line[number:], last, end))
-                if not more or left == 0 or size >= self._ahead:
+                enough = len(messages) == self._ahead or size >= _BYTES_AHEAD
+                if not more or left == 0 or enough:
                     return _Part(messages, events, last, not more, limited=more and left == 0)
                 if chunk.complete:
                     break
