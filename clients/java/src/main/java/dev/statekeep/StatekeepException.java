@@ -99,7 +99,9 @@ public class StatekeepException extends RuntimeException {
       while (origin.getCause() != null) {
         origin = origin.getCause();
       }
-      message += ": " + origin.getMessage();
+      if (origin.getMessage() != null) {
+        message += ": " + origin.getMessage();
+      }
     }
     return of(status.getCode(), message, Details.of(failure), failure);
   }
