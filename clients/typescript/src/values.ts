@@ -86,6 +86,8 @@ export function stringifyJson(content: unknown, field = "value"): string {
 function exactNumber(digits: string): number | bigint | LosslessNumber {
   if (isSafeNumber(digits)) return Number(digits);
   if (isInteger(digits)) return BigInt(digits);
+  // No number has as many digits, and to look through millions of them would keep others waiting.
+  if (digits.length > 400) return new LosslessNumber(digits);
   const number = Number(digits);
   // 1e21 is not safe in the sense of the library, but no digit is lost.
   const exact = Number.isFinite(number) && significant(digits) === significant(String(number));

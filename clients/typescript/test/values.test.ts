@@ -63,6 +63,11 @@ test("a decimal that no number holds keeps its digits", () => {
   }
 });
 
+test("a number of a million digits is read at once", { timeout: 60_000 }, () => {
+  const digits = `1.${"0".repeat(1_000_000)}1`;
+  assert.equal(stringifyJson(parseJson(digits)), digits);
+});
+
 test("text and bytes come back as text and bytes", async () => {
   const bytes = Uint8Array.from({ length: 256 }, (_none, place) => place);
   await client.state.appendNextEvent("values", { type: "text", data: "a\u0000b 👩‍👩‍👧‍👦" });

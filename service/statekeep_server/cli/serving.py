@@ -120,7 +120,8 @@ def health_of(client: "Client", options: argparse.Namespace) -> int:
             health_pb2.HealthCheckRequest(service=options.service), timeout=options.timeout
         )
     except grpc.RpcError as failure:
-        raise errors.BY_CODE.get(failure.code(), errors.StatekeepError)(failure.details() or "") from failure
+        kind = errors.BY_CODE.get(failure.code(), errors.StatekeepError)
+        raise kind(failure.details() or failure.code().name) from failure
     name = health_pb2.HealthCheckResponse.ServingStatus.Name(answer.status)
     print(name)
     return 0 if answer.status == health_pb2.HealthCheckResponse.SERVING else 1
