@@ -32,9 +32,7 @@ class Turns:
             self._waiting.popleft()
         if self._waiting:
             turn, size = self._waiting[0]
-            turn.set_result(
-                None
-            )  # whoever waits for it goes on in the loop's next turn, and what follows here after that
+            turn.set_result(None)  # who waits for it goes on in the loop's next turn, before what follows here
             asyncio.get_running_loop().call_soon(self._rest, size)
 
     def _rest(self, size: int) -> None:
